@@ -1,0 +1,49 @@
+# The two commands of the README: `make demo` and `make test`. Everything else is for development.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+# A constraints file pins every version; pyproject.toml holds only the lower bounds.
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+export PIP_NO_INPUT := 1
+
+.PHONY: demo test test-core test-all lint bench torture eval clean
+
+demo: $(VENV)/installed
+	@rm -rf headwater-demo
+	@$(BIN)/headwater demo
+
+test: $(VENV)/installed-test lint
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+# The part of the tests that needs nothing but Python.
+test-core: $(VENV)/installed-test
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not system"
+
+test-all: $(VENV)/installed-test lint
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(VENV)/installed-test
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+# Kill a real ingest 200 times and write the figures to docs/reliability.md.
+torture: $(VENV)/installed-test
+	@$(BIN)/python bench/torture.py --kills 200 --write docs/reliability.md
+
+bench: $(VENV)/installed
+	@$(BIN)/python bench/scale.py $(ARGS)
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "headwater needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	@$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@
+
+clean:
+	@rm -rf $(VENV) headwater-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,225 @@
+"""The command line: parse arguments, call the knowledge base, print. No logic lives here."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwater import __version__, manage
+from headwater.errors import HeadwaterError, UsageError
+from headwater.flags import options
+
+if TYPE_CHECKING:
+    from headwater.build import KnowledgeBase
+    from headwater.types import Answer, Results
+
+SNIPPET_CHARS = 160
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="headwater")
+def cli() -> None:
+    """Ask your documents. Every answer cites the exact passage it came from, or says it has none.
+
+    \b
+    Example:
+      headwater add ./handbook
+      headwater ask "How long is parental leave?"
+    """
+
+
+@cli.command()
+@click.argument("query")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many hits.")
+@click.option("--explain", is_flag=True, help="Show every stage's score and the reasons.")
+@options("mode", "top_n", "where", "collection", "preset", "home", "json")
+def search(
+    *,
+    query: str,
+    offset: int,
+    explain: bool,
+    mode: Any,
+    top_n: int | None,
+    where: str,
+    collection: str | None,
+    preset: str | None,
+    home: Path | None,
+    as_json: bool,
+) -> None:
+    """Show the passages that fit a query best.
+
+    \b
+    Example:
+      headwater search "parental leave" --where 'tag = "hr"' --top-n 5
+    """
+    from headwater.build import open_home
+
+    with open_home(home, preset=preset, create=False) as kb:
+        results = kb.search(query, mode=mode, top_n=top_n, offset=offset, where=where, collection=collection)
+    if as_json:
+        from headwater.shapes import results_shape, to_json
+
+        click.echo(to_json(results_shape(results)))
+    else:
+        _print_results(results, explain=explain)
+
+
+@cli.command()
+@click.argument("question")
+@options("mode", "top_n", "where", "collection", "preset", "home", "json")
+def ask(
+    *,
+    question: str,
+    mode: Any,
+    top_n: int | None,
+    where: str,
+    collection: str | None,
+    preset: str | None,
+    home: Path | None,
+    as_json: bool,
+) -> None:
+    """Answer a question from the documents, with numbered citations, or say that they do not answer it.
+
+    \b
+    Example:
+      headwater ask "How long is parental leave?"
+    """
+    from headwater.build import open_home
+
+    with open_home(home, preset=preset, create=False) as kb:
+        answer = _ask(kb, question, as_json, mode=mode, top_n=top_n, where=where, collection=collection)
+    if as_json:
+        from headwater.shapes import answer_shape, to_json
+
+        click.echo(to_json(answer_shape(answer)))
+    else:
+        _print_sources(answer)
+
+
+@cli.command()
+@options("home")
+def demo(home: Path | None) -> None:
+    """Index a small Chinese-and-English sample and ask it a few questions.
+
+    \b
+    Example:
+      headwater demo
+    """
+    from headwater.build import open_home
+    from headwater.sample import copy_to, questions
+
+    where = home or Path("headwater-demo")
+    folder = copy_to(where / "documents")
+    kb_home = where / "kb"
+    click.echo(f"$ headwater add {folder} --home {kb_home}")
+    with open_home(kb_home) as kb:
+        manage.print_report(kb.add(folder))
+        for question in (asked["text"] for asked in questions() if asked.get("demo")):
+            click.echo(f'\n$ headwater ask "{question}" --home {kb_home}')
+            _print_sources(_ask(kb, question, False))
+    click.echo(f'\nNow ask it yourself:  headwater ask "…" --home {kb_home}')
+    click.echo("Or your own documents: headwater add FOLDER, then headwater ask QUESTION")
+
+
+for command in (
+    manage.add,
+    manage.list_documents,
+    manage.show,
+    manage.remove,
+    manage.status,
+    manage.check,
+    manage.config,
+    manage.plugins,
+):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run, and turn errors into a message on standard error and an exit code."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("stopped; what was acknowledged is kept, the rest is still queued", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except HeadwaterError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:  # the edge: a person gets a sentence; HEADWATER_DEBUG=1 gives the trace
+        if os.environ.get("HEADWATER_DEBUG"):
+            raise
+        click.echo(f"error: unexpected {type(error).__name__}: {error}; HEADWATER_DEBUG=1 shows where", err=True)
+        sys.exit(1)
+
+
+# ---------------------------------------------------------------------------------------------- print
+
+
+def _print_results(results: "Results", *, explain: bool) -> None:
+    if results.fallback_reason:
+        click.echo(f"(searched by {results.mode_used}: {results.fallback_reason})", err=True)
+    for hit in results:
+        place = f"{_short(hit.uri)}:{hit.chunk.span.start}-{hit.chunk.span.end}"
+        section = f"  {hit.chunk.section}" if hit.chunk.section else ""
+        click.echo(f"{hit.rank}. {hit.title}{section}\n   {place}  score {hit.score:.4f}")
+        for line in hit.highlights or (" ".join(hit.chunk.text.split())[:SNIPPET_CHARS],):
+            click.echo(f"   {' '.join(line.split())}")
+        if explain:
+            click.echo("   " + ", ".join(f"{stage} {score:.4f}" for stage, score in hit.scores.items()))
+            for reason in hit.reasons:
+                click.echo(f"   - {reason}")
+    shown = f"{len(results)} of {results.total} passages in {results.timings_ms.get('total', 0):.0f} ms"
+    click.echo(shown if results.total else "nothing was found")
+    if explain:
+        click.echo("time: " + ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in results.timings_ms.items()))
+
+
+def _ask(kb: "KnowledgeBase", question: str, quiet: bool, **options: Any) -> "Answer":
+    """The answer; its sentences are printed as they come unless `quiet`."""
+    from headwater.types import Answer, Sentence
+
+    streamed = False
+    for event in kb.stream(question, **options):
+        if isinstance(event, Sentence) and not quiet:
+            click.echo((" " if streamed else "") + event.text, nl=False)
+            streamed = True
+        elif isinstance(event, Answer):
+            if not quiet:
+                click.echo("" if streamed else event.text)
+            return event
+    raise AssertionError("a stream ends with its answer")
+
+
+def _print_sources(answer: "Answer") -> None:
+    click.echo("")
+    for citation in answer.citations:
+        place = f"{_short(citation.uri)}:{citation.span.start}-{citation.span.end}"
+        click.echo(f'  [{citation.marker}] {place}  "{_clip(citation.quote)}"')
+    if answer.refused and answer.hits:
+        click.echo("  nearest passages:")
+        for hit in answer.hits[:3]:
+            click.echo(f'  - {_short(hit.uri)}:{hit.chunk.span.start}-{hit.chunk.span.end}  "{_clip(hit.chunk.text)}"')
+    for note in answer.degraded:
+        click.echo(f"  note: {note}", err=True)
+
+
+def _clip(text: str, chars: int = 72) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[:chars].rstrip() + " …"
+
+
+def _short(uri: str) -> str:
+    """A path under the current folder is shown relative to it."""
+    path = Path(uri)
+    return path.relative_to(Path.cwd()).as_posix() if path.is_absolute() and path.is_relative_to(Path.cwd()) else uri
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Files, environment and flags -> settings, each with the place it came from.
+
+Later wins: default < preset named in a file < headwater.toml < .env < environment < preset given as a flag < flags.
+A component section (`chunk`, `embed`, ...) says `use = "name"`; its other keys are the keyword arguments of that class.
+Secrets are written `env:NAME` and looked up when they are needed.
+"""
+
+import difflib
+import os
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import SettingError
+from headwater.types import Options
+
+FILE_NAME = "headwater.toml"
+ENVIRONMENT_PREFIX = "HEADWATER_"
+DEFAULT_PRESET = "balanced"
+SECRET = "env:"
+
+# Section -> (group of entry points, the component in use when nothing else is said).
+COMPONENTS: Mapping[str, tuple[str, str]] = {
+    "chunk": ("chunkers", "recursive"),
+    "embed": ("embedders", "hashed"),
+    "catalog": ("catalogs", "sqlite"),
+    "text_index": ("text_indexes", "tantivy"),
+    "vector_index": ("vector_indexes", "turbovec"),
+    "generate": ("generators", "extractive"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingest:
+    """How documents are taken in."""
+
+    batch_chunks: int = (
+        2000  # chunks to one index flush and one transaction; bench/results shows the curve is flat here
+    )
+    max_file_bytes: int = 256 * 1024 * 1024
+    lock_timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """How text is cut into words."""
+
+    dictionary: tuple[str, ...] = ()  # words to keep whole; `dictionary.txt` in the home adds one a line
+
+
+PLAIN_SECTIONS: Mapping[str, type] = {"retrieve": Options, "ingest": Ingest, "tokens": Tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value and where it came from."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Every setting by its full name, `section.key`. Only what differs from a default need be here."""
+
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    def options(self) -> Options:
+        """How to search and answer."""
+        return Options(**self._section("retrieve"))
+
+    def ingest(self) -> Ingest:
+        """How documents are taken in."""
+        return Ingest(**self._section("ingest"))
+
+    def tokens(self) -> Tokens:
+        """How text is cut into words."""
+        return Tokens(**self._section("tokens"))
+
+    def component(self, section: str) -> tuple[str, str, dict[str, Any]]:
+        """The group, the name in use and the keyword arguments of a component section."""
+        group, default = COMPONENTS[section]
+        arguments = self._section(section)
+        name = str(arguments.pop("use", default))
+        return group, name, {key: _secret(f"{section}.{key}", value) for key, value in arguments.items()}
+
+    def _section(self, section: str) -> dict[str, Any]:
+        prefix = section + "."
+        return {
+            name.removeprefix(prefix): setting.value
+            for name, setting in self.settings.items()
+            if name.startswith(prefix)
+        }
+
+
+def default_home() -> Path:
+    """`HEADWATER_HOME`, else `./.headwater` where it exists, else the user's data directory."""
+    if named := os.environ.get("HEADWATER_HOME"):
+        return Path(named)
+    here = Path(".headwater")
+    if here.is_dir():
+        return here
+    from platformdirs import user_data_path
+
+    return user_data_path("headwater", appauthor=False)
+
+
+def load(home: Path, *, preset: str | None = None, flags: Mapping[str, Any] | None = None) -> Config:
+    """The settings in force for a home."""
+    file, dotenv = _from_file(home / FILE_NAME), _from_dotenv(home / ".env")
+    environment = _from_environment(os.environ, "environment")
+    named = Setting(DEFAULT_PRESET, "default")
+    for layer in (file, dotenv, environment):
+        named = layer.pop("preset", named)
+    merged = {"preset": named, **read_preset(str(named.value)), **file, **dotenv, **environment}
+    if preset is not None:
+        merged.update({"preset": Setting(preset, "flag"), **read_preset(preset)})
+    for name, value in (flags or {}).items():
+        merged[name] = Setting(_checked(name, value, "flag"), "flag")
+    return Config(merged)
+
+
+def preset_names() -> list[str]:
+    """Every preset that ships."""
+    folder = resources.files("headwater") / "presets"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def read_preset(name: str) -> dict[str, Setting]:
+    """The settings of a preset; an unknown name is refused with those that exist."""
+    if name not in preset_names():
+        raise SettingError(f"no preset is named {name!r}; there are: {', '.join(preset_names())}")
+    text = (resources.files("headwater") / "presets" / f"{name}.toml").read_text(encoding="utf-8")
+    return _flatten(tomllib.loads(text), f"preset {name}")
+
+
+def with_options(options: Options, changes: Mapping[str, Any]) -> Options:
+    """Options with a request's own values over them; an unknown or wrong one is refused by name."""
+    return replace(options, **{k: _checked(f"retrieve.{k}", v, "this call") for k, v in changes.items()})
+
+
+def defaults() -> dict[str, Setting]:
+    """Every plain setting with its default."""
+    found = {"preset": Setting(DEFAULT_PRESET, "default")}
+    for section, holder in PLAIN_SECTIONS.items():
+        found.update({f"{section}.{f.name}": Setting(f.default, "default") for f in fields(holder)})
+    for section, (_, name) in COMPONENTS.items():
+        found[f"{section}.use"] = Setting(name, "default")
+    return found
+
+
+def _from_file(path: Path) -> dict[str, Setting]:
+    try:
+        return _flatten(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} is not valid TOML: {error}; mend that line or remove the file") from error
+
+
+def _from_dotenv(path: Path) -> dict[str, Setting]:
+    if not path.exists():
+        return {}
+    from dotenv import dotenv_values  # only where there is such a file: most commands have none
+
+    values = {key: value for key, value in dotenv_values(path).items() if value is not None}
+    return _from_environment(values, str(path))
+
+
+def _from_environment(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
+    found = {}
+    for variable, text in values.items():
+        name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+        if variable == f"{ENVIRONMENT_PREFIX}PRESET":
+            found["preset"] = Setting(text, f"{origin}: {variable}")
+        elif variable.startswith(ENVIRONMENT_PREFIX) and "." in name:
+            found[name] = Setting(_checked(name, _from_text(text), f"{origin}: {variable}"), f"{origin}: {variable}")
+    return found
+
+
+def _from_text(text: str) -> Any:
+    """A value written in the environment, read as TOML where it is one and as plain text otherwise."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _flatten(tree: Mapping[str, Any], origin: str) -> dict[str, Setting]:
+    found = {}
+    for section, content in tree.items():
+        if section == "preset":
+            found["preset"] = Setting(str(content), origin)
+        elif isinstance(content, Mapping):
+            for key, value in content.items():
+                name = f"{section}.{key}"
+                found[name] = Setting(_checked(name, value, origin), origin)
+        else:
+            raise SettingError(f"{origin}: {section!r} stands outside a section; sections are: {_sections()}")
+    return found
+
+
+def _secret(name: str, value: Any) -> Any:
+    """What `env:NAME` stands for; any other value as it is."""
+    if not isinstance(value, str) or not value.startswith(SECRET):
+        return value
+    variable = value.removeprefix(SECRET)
+    if variable not in os.environ:
+        raise SettingError(f"{name} is {value!r} and the environment has no {variable}; set it, or change the setting")
+    return os.environ[variable]
+
+
+@cache
+def _types(section: str) -> dict[str, Any]:
+    return typing.get_type_hints(PLAIN_SECTIONS[section])
+
+
+def _sections() -> str:
+    return ", ".join(sorted([*COMPONENTS, *PLAIN_SECTIONS]))
+
+
+def _checked(name: str, value: Any, origin: str) -> Any:
+    """The value in the type its setting has. Keys of component sections are checked when the class is loaded."""
+    section, _, key = name.partition(".")
+    if section in COMPONENTS:
+        return value
+    if section not in PLAIN_SECTIONS:
+        raise SettingError(f"{origin}: no section is named {section!r}; there are: {_sections()}")
+    types = _types(section)
+    if key not in types:
+        near = difflib.get_close_matches(key, types, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise SettingError(f"{origin}: unknown setting {name!r}; {hint}{section} has: {', '.join(sorted(types))}")
+    return _fit(name, value, types[key], origin)
+
+
+def _fit(name: str, value: Any, wanted: Any, origin: str) -> Any:
+    choices = typing.get_args(wanted)
+    if typing.get_origin(wanted) is typing.Literal:
+        if value in choices:
+            return value
+        raise SettingError(f"{origin}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    if (
+        typing.get_origin(wanted) is tuple
+        and isinstance(value, list | tuple)
+        and all(isinstance(v, str) for v in value)
+    ):
+        return tuple(value)
+    for kind in choices or (wanted,):
+        if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if kind in (int, str, bool, type(None)) and type(value) is kind:
+            if kind is int and value < 0:
+                raise SettingError(f"{origin}: {name} must not be negative, got {value!r}")
+            return value
+    wanted_name = getattr(wanted, "__name__", str(wanted))
+    raise SettingError(f"{origin}: {name} must be of type {wanted_name}, got {value!r}")

@@ -1,0 +1,297 @@
+"""The write path: changes in, searchable chunks out. Safe to kill at any line.
+
+The order is the whole proof:
+  1. indexes.add, flush    a crash leaves ids the catalog does not know: invisible; the change is still open
+  2. catalog.commit        one transaction: the new chunks are the truth, the old ticket is dead, the change is closed
+  3. indexes.remove(dead)  with the next flush; late or twice it is harmless, for a ticket is never used again
+While a batch goes into the indexes the next one is parsed and embedded and the one before is committed. One indexer per
+home: the caller holds its lock.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import islice
+from time import perf_counter
+
+import numpy as np
+
+from headwater.errors import BackendError, EmptyDocument, SourceError
+from headwater.protocols import Catalog, Chunker, Embedder, Parser, TextIndex, VectorIndex
+from headwater.selection import MAX_CHUNKS, TICKET_BITS
+from headwater.types import Blob, Change, Chunk, Document, Matrix, Version, document_id, text_hash
+
+# Changes claimed at a time: enough to fill batches, few enough that their labels fit in memory whatever the corpus.
+CLAIM = 10_000
+# Tickets drawn in one transaction when documents come from a program.
+DRAW = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run has come. `stage_seconds` sums what each stage took so far."""
+
+    done: int
+    total: int
+    chunks: int
+    uri: str
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+class Indexer:
+    """Applies changes. `read` gives the bytes of a change, `parser` the parser for a mime type."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        text: TextIndex,
+        vectors: VectorIndex,
+        chunker: Chunker,
+        embedder: Embedder,
+        read: Callable[[Change], Blob],
+        parser: Callable[[str], Parser],
+        batch_chunks: int = 8000,
+    ) -> None:
+        self.catalog, self.text, self.vectors = catalog, text, vectors
+        self.chunker, self.embedder, self.read, self.parser = chunker, embedder, read, parser
+        self.batch_chunks = batch_chunks
+        self.stage_seconds: dict[str, float] = {}
+
+    def run(self, on_progress: Callable[[Progress], None] | None = None) -> int:
+        """Apply every open change; return how many there were."""
+        self._catch_up()
+        done = 0
+        while changes := self.catalog.claim(CLAIM):
+            total = done + self.catalog.pending()
+            done = self._apply(map(self._version, changes), done, total, on_progress)
+        return done
+
+    def load(self, documents: Iterable[Document], on_progress: Callable[[Progress], None] | None = None) -> int:
+        """Take in documents that are parsed already; when it returns, all of them are stored."""
+        self._catch_up()
+        return self._apply(self._drawn(documents), 0, 0, on_progress)
+
+    def sweep(self) -> int:
+        """Remove from the indexes what is dead; return how many tickets."""
+        dead = self.catalog.dead()
+        if dead:
+            self._store_in_indexes([], dead)
+            self.catalog.buried(dead)
+        return len(dead)
+
+    def _catch_up(self) -> None:
+        """Start from what the indexes hold now: another process may have written since."""
+        self.text.refresh()
+        self.vectors.refresh()
+
+    # ------------------------------------------------------------------------------------- one version
+
+    def _version(self, change: Change) -> Version | Change:
+        """What a change makes of its document, or the change itself where there is nothing to do."""
+        if change.kind == "delete":
+            return Version(change=change)
+        try:
+            return self._read_version(change)
+        except BackendError:
+            raise
+        except EmptyDocument as error:
+            empty = labelled(Document(uri=change.uri, text=""), change)
+            return Version(change=change, document=empty, state="empty", error=str(error))
+        except SourceError as error:
+            return Version(change=change, state="failed", error=str(error))
+        except Exception as error:  # the loop: one document that no parser foresaw must not stop the others
+            return Version(change=change, state="failed", error=f"unexpected {type(error).__name__}: {error}")
+
+    def _read_version(self, change: Change) -> Version | Change:
+        with self._timed("read"):
+            blob = change.payload or self.read(change)
+        content_hash = _content_hash(change, blob)
+        known = self.catalog.record(document_id(change.owner, change.collection, change.uri))
+        if known is not None and known.content_hash == content_hash and known.state == "completed":
+            return change
+        with self._timed("parse"):
+            document = labelled(self.parser(blob.mime).parse(blob), change)
+        return self._cut(change, document, content_hash)
+
+    def _cut(self, change: Change, document: Document, content_hash: str) -> Version:
+        with self._timed("chunk"):
+            chunks = self.chunker.chunk(document)
+        if len(chunks) > MAX_CHUNKS:
+            raise SourceError(f"it gives {len(chunks)} chunks and {MAX_CHUNKS} are the limit; cut the file in parts")
+        first = change.ticket << TICKET_BITS
+        named = document_id(change.owner, change.collection, change.uri)
+        numbered = tuple(replace(c, id=first + n, document_id=named) for n, c in enumerate(chunks))
+        return Version(change=change, document=replace(document, id=named), chunks=numbered, content_hash=content_hash)
+
+    def _drawn(self, documents: Iterable[Document]) -> Iterator[Version | Change]:
+        source = iter(documents)
+        while some := list(islice(source, DRAW)):
+            puts = [Change(uri=d.uri, kind="put", owner=d.owner, collection=d.collection) for d in some]
+            for change, document in zip(self.catalog.draw(puts), some, strict=True):
+                content_hash = blake2b(repr(document).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+                known = self.catalog.record(document_id(change.owner, change.collection, change.uri))
+                if known is None or known.content_hash != content_hash:
+                    yield self._cut(change, document, content_hash)
+
+    # -------------------------------------------------------------------------------------- in batches
+
+    def _apply(
+        self,
+        versions: Iterator[Version | Change],
+        done: int,
+        total: int,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> int:
+        """Three batches are under way at a time: one being prepared, one in the indexes, one in the catalog."""
+        chunks = 0
+        batches = self._batches(versions)
+        stored: Future[None] | None = None
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="headwater-prepare") as ahead,
+            ThreadPoolExecutor(1, thread_name_prefix="headwater-commit") as behind,
+        ):
+            upcoming = ahead.submit(next, batches, None)
+            while (batch := upcoming.result()) is not None:
+                upcoming = ahead.submit(next, batches, None)
+                ready, unchanged = batch
+                dead = self.catalog.dead()
+                self._store_in_indexes(ready, dead)
+                if stored is not None:
+                    stored.result()
+                stored = behind.submit(self._commit, ready, unchanged, dead)
+                done += len(ready) + len(unchanged)
+                chunks += sum(len(version.chunks) for version in ready)
+                if on_progress is not None:
+                    uri = (ready[-1].change if ready else unchanged[-1]).uri
+                    stages = dict(self.stage_seconds)
+                    at_least = max(done, total)
+                    on_progress(Progress(done=done, total=at_least, chunks=chunks, uri=uri, stage_seconds=stages))
+            if stored is not None:
+                stored.result()
+        return done
+
+    def _batches(self, versions: Iterator[Version | Change]) -> Iterator[tuple[list[Version], list[Change]]]:
+        """Versions with their vectors, about `batch_chunks` chunks at a time, and the changes that need no work."""
+        ready: list[Version] = []
+        unchanged: list[Change] = []
+        chunks = 0
+        for version in versions:
+            if isinstance(version, Change):
+                unchanged.append(version)
+            else:
+                ready.append(version)
+                chunks += len(version.chunks)
+            if chunks >= self.batch_chunks or len(ready) + len(unchanged) >= self.batch_chunks:
+                yield self._embedded(ready), unchanged
+                ready, unchanged, chunks = [], [], 0
+        if ready or unchanged:
+            yield self._embedded(ready), unchanged
+
+    def _embedded(self, versions: list[Version]) -> list[Version]:
+        """The same versions with a vector for every chunk; a text that was embedded before is not embedded again."""
+        texts = [chunk.searchable_text for version in versions for chunk in version.chunks]
+        if not texts:
+            return versions
+        with self._timed("embed"):
+            hashes = [text_hash(text) for text in texts]
+            known = self.catalog.known_vectors(hashes)
+            new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
+            if new:
+                fresh = self.embedder.embed(list(new.values()), "passage")
+                self._check_vectors(fresh, len(new))
+                known.update(zip(new, fresh, strict=True))
+            matrix = np.stack([known[key] for key in hashes])
+        rows = np.cumsum([len(version.chunks) for version in versions])[:-1]
+        parts = np.split(matrix, rows)
+        return [replace(v, vectors=part) if len(part) else v for v, part in zip(versions, parts, strict=True)]
+
+    def _check_vectors(self, vectors: Matrix, count: int) -> None:
+        if vectors.shape != (count, self.embedder.dim):
+            wanted = (count, self.embedder.dim)
+            name = self.embedder.fingerprint
+            raise BackendError(f"the embedder {name!r} gave a matrix of shape {vectors.shape}, wanted {wanted}")
+        if not np.isfinite(vectors).all():
+            raise BackendError(f"the embedder {self.embedder.fingerprint!r} gave numbers that are not finite")
+
+    def _commit(self, versions: Sequence[Version], unchanged: Sequence[Change], dead: Sequence[int]) -> None:
+        """The indexes hold all of it durably: make it the truth."""
+        with self._timed("catalog"):
+            if versions:
+                self.catalog.commit(versions)
+            if unchanged:
+                self.catalog.close(unchanged)
+            if dead:
+                self.catalog.buried(dead)
+
+    def _store_in_indexes(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
+        pairs: list[tuple[Chunk, Document]] = []
+        for version in versions:
+            if version.document is not None:
+                pairs.extend((chunk, version.document) for chunk in version.chunks)
+        if not pairs and not dead:
+            return
+        with self._timed("text index"):
+            self.text.remove(dead)
+            self.text.add(pairs)
+            self.text.flush()
+        with self._timed("vector index"):
+            self.vectors.remove(dead)
+            filled = [version for version in versions if version.vectors is not None]
+            if filled:
+                ids = np.array([chunk.id for version in filled for chunk in version.chunks], dtype=np.int64)
+                self.vectors.add(ids, np.concatenate([version.vectors for version in filled]))
+            self.vectors.flush()
+
+    def _timed(self, stage: str) -> "_Stopwatch":
+        return _Stopwatch(self.stage_seconds, stage)
+
+
+class _Stopwatch:
+    """Adds the time of a `with` block to a stage."""
+
+    def __init__(self, totals: dict[str, float], stage: str) -> None:
+        self.totals, self.stage, self.started = totals, stage, 0.0
+
+    def __enter__(self) -> None:
+        self.started = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.totals[self.stage] = self.totals.get(self.stage, 0.0) + perf_counter() - self.started
+
+
+def labelled(document: Document, change: Change) -> Document:
+    """The document under the change's identity, what the person said over what the document says of itself."""
+    labels = change.labels
+    return replace(
+        document,
+        uri=change.uri,
+        owner=change.owner,
+        collection=change.collection,
+        title=labels.title or document.title or change.uri,
+        tags=tuple(dict.fromkeys((*labels.tags, *document.tags))),
+        folder=labels.folder or document.folder,
+        content_type=labels.content_type or document.content_type,
+        description=labels.description or document.description,
+        archived=labels.archived or document.archived,
+        meta={**document.meta, **labels.meta},
+    )
+
+
+def stamped(change: Change) -> Change:
+    """The change with its labels in its stamp, so that an equal stamp means nothing at all is new."""
+    return replace(change, stamp=f"{change.stamp} {_labels_digest(change)}") if change.stamp else change
+
+
+def _labels_digest(change: Change) -> str:
+    labels = change.labels
+    told = [labels.title, labels.tags, labels.folder, labels.content_type, labels.description, labels.archived]
+    text = json.dumps([*told, sorted(labels.meta.items())], ensure_ascii=False)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _content_hash(change: Change, blob: Blob) -> str:
+    """Of the bytes first, so that a file that moved is known by it, then of what was said about them."""
+    return f"{blake2b(blob.data, digest_size=16).hexdigest()} {blob.mime} {_labels_digest(change)}"

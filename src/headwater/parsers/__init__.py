@@ -1,0 +1,1 @@
+"""Adapters from bytes to documents. Each file reads one family of formats."""

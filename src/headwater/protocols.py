@@ -1,0 +1,293 @@
+"""The verbs. One file, no code. A class fits by shape; it need not inherit.
+
+Every protocol here has a contract suite of the same name in `headwater.testing.contracts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from headwater.filters import Filter
+from headwater.selection import Selection
+from headwater.types import (
+    Blob,
+    Change,
+    Chunk,
+    Context,
+    Document,
+    Ids,
+    Matrix,
+    Query,
+    Record,
+    Results,
+    Scored,
+    Space,
+    Vector,
+    Version,
+)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where documents come from."""
+
+    def scan(self) -> Iterator[Change]:
+        """Every uri it holds now, as puts, in a stable order, with a stamp where one is cheap."""
+        ...
+
+    def read(self, uri: str) -> Blob:
+        """The bytes; raises SourceError with the reason when they cannot be had."""
+        ...
+
+
+@runtime_checkable
+class Parser(Protocol):
+    """Bytes of some kinds -> text with its structure."""
+
+    mimes: frozenset[str]
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises SourceError for what it cannot read and EmptyDocument for what holds no text."""
+        ...
+
+
+@runtime_checkable
+class Chunker(Protocol):
+    """A document -> its passages, in order, spans into the document's text."""
+
+    fingerprint: str  # goes into the space: another one means another index
+
+    def chunk(self, document: Document) -> list[Chunk]: ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts -> unit vectors."""
+
+    fingerprint: str  # goes into the space: another one means another index
+    dim: int
+
+    def embed(self, texts: Sequence[str], role: Literal["query", "passage"]) -> Matrix:
+        """One row per text, of length 1, or 0 for a text it knows nothing about. Raises BackendError."""
+        ...
+
+
+@runtime_checkable
+class Catalog(Protocol):
+    """What exists. The only truth; every index can be rebuilt from it. Safe for use from several threads."""
+
+    def generation(self) -> int:
+        """Grows with every commit that readers can see."""
+        ...
+
+    # -- spaces
+    def space(self) -> Space | None:
+        """The active space, or None in a new home."""
+        ...
+
+    def open_space(self, space: Space) -> Space:
+        """Make the first space, or return the active one if it fits; raise SpaceMismatch with the remedy."""
+        ...
+
+    # -- queue
+    def enqueue(self, changes: Iterable[Change]) -> int:
+        """Remember changes durably, the latest per (owner, collection, uri); return how many."""
+        ...
+
+    def claim(self, limit: int) -> list[Change]:
+        """Open changes, oldest first, each under a fresh ticket. What an earlier ticket left behind is dead."""
+        ...
+
+    def draw(self, changes: Sequence[Change]) -> list[Change]:
+        """Give each a fresh ticket without queueing: for a caller who holds the content and waits for the end.
+
+        An open change of the same document is taken over: it is closed with the one drawn here.
+        """
+        ...
+
+    def pending(self) -> int:
+        """How many changes are open, claimed or not."""
+        ...
+
+    def close(self, changes: Sequence[Change]) -> None:
+        """These changes need no commit (nothing had changed); they will not be claimed again."""
+        ...
+
+    # -- versions
+    def commit(self, versions: Sequence[Version]) -> None:
+        """In one transaction make each version its document's only one and close its change.
+
+        A version whose document already has a higher ticket changes nothing. A version that failed keeps the
+        earlier chunks alive and records the reason. What is no longer alive is listed by `dead`.
+        """
+        ...
+
+    def dead(self) -> list[int]:
+        """Tickets whose chunks the indexes may still hold and must not."""
+        ...
+
+    def buried(self, tickets: Sequence[int]) -> None:
+        """The indexes hold nothing of these any more."""
+        ...
+
+    def tickets(self) -> Mapping[int, int]:
+        """Every live ticket of the active space and how many chunks it has in the indexes."""
+        ...
+
+    def last_ticket(self) -> int:
+        """The highest ticket ever drawn."""
+        ...
+
+    # -- reading
+    def select(self, where: Filter) -> Selection:
+        """The chunk ids that the filter allows (reference: `where.matches(attributes(record, chunk))`)."""
+        ...
+
+    def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
+        """For those that are alive: (document id, start, end)."""
+        ...
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Record]]:
+        """For those that are alive: the chunk with its text, and its document's record."""
+        ...
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """The live chunks of a document in order."""
+        ...
+
+    def vectors(self, ids: Sequence[int]) -> tuple[Ids, Matrix]:
+        """The exact vectors of those that are alive, in any order, with their ids."""
+        ...
+
+    def known_vectors(self, hashes: Sequence[bytes]) -> dict[bytes, Vector]:
+        """Vectors this space already holds for texts of these hashes: the embedding cache."""
+        ...
+
+    def document(self, document_id: str) -> Document | None:
+        """The document with its text."""
+        ...
+
+    def record(self, document_id: str) -> Record | None:
+        """The document without its text."""
+        ...
+
+    def records(self, where: Filter, *, limit: int | None = None, offset: int = 0) -> list[Record]:
+        """The documents that the filter allows, by collection and uri. Chunk-level keys allow any document."""
+        ...
+
+    def stamps(self, owner: str, collection: str) -> Mapping[str, Record]:
+        """By uri: what is known of a collection's documents, for telling what changed."""
+        ...
+
+    def statistics(self) -> Mapping[str, int]:
+        """documents, chunks, vectors, collections, pending, failed, empty, dead, generation, last_ticket."""
+        ...
+
+    def check(self) -> list[str]:
+        """What is wrong inside the catalog itself, in words; empty when all is well."""
+        ...
+
+    def repair(self) -> None:
+        """Drop rows that belong to nothing, so that `check` finds nothing more that can be mended here."""
+        ...
+
+    def close_store(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+@runtime_checkable
+class TextIndex(Protocol):
+    """Ranks chunks by their words. Safe for use from several threads; one writer per home."""
+
+    def add(self, chunks: Sequence[tuple[Chunk, Document]]) -> None:
+        """Index these; adding what is there already is harmless. Chunks of one ticket come in one call."""
+        ...
+
+    def remove(self, tickets: Sequence[int]) -> None:
+        """Drop every chunk of these tickets; unknown ones are fine."""
+        ...
+
+    def flush(self) -> None:
+        """Make what was added and removed durable, and visible after `refresh`."""
+        ...
+
+    def refresh(self) -> None:
+        """See what was last flushed, by this process or another."""
+        ...
+
+    def search(self, text: str, limit: int, where: Filter) -> list[Scored]:
+        """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text."""
+        ...
+
+    def tickets(self) -> Mapping[int, int]:
+        """Every ticket it holds and how many chunks of it."""
+        ...
+
+    def release(self) -> None:
+        """Let go of the write lock, if any; reading goes on, and the next write takes it again."""
+        ...
+
+    def clear(self) -> None:
+        """Drop everything, even what cannot be read; the next flush makes it durable."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and locks; what was not flushed is lost."""
+        ...
+
+
+@runtime_checkable
+class VectorIndex(Protocol):
+    """Ranks chunks by cosine. Safe for use from several threads; one writer per home."""
+
+    def add(self, ids: Ids, vectors: Matrix) -> None:
+        """Index these; adding what is there already is harmless. Ids of one ticket come in one call, from ordinal 0."""
+        ...
+
+    def remove(self, tickets: Sequence[int]) -> None:
+        """Drop every chunk of these tickets; unknown ones are fine."""
+        ...
+
+    def flush(self) -> None:
+        """Make what was added and removed durable, and visible after `refresh`."""
+        ...
+
+    def refresh(self) -> None:
+        """See what was last flushed, by this process or another."""
+        ...
+
+    def search(self, vector: Vector, limit: int, where: Filter) -> list[Scored]:
+        """Best first by exact cosine, ties by id, at most `limit`; only what the filter allows."""
+        ...
+
+    def tickets(self) -> Mapping[int, int]:
+        """Every ticket it holds and how many chunks of it."""
+        ...
+
+    def release(self) -> None:
+        """Let go of the write lock, if any; reading goes on, and the next write takes it again."""
+        ...
+
+    def clear(self) -> None:
+        """Drop everything, even what cannot be read; the next flush makes it durable."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and locks; what was not flushed is lost."""
+        ...
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """A query -> hits, best first."""
+
+    def retrieve(self, query: Query) -> Results: ...
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """A context -> the answer's text, piece by piece, with markers [n] for passage n."""
+
+    def generate(self, context: Context) -> Iterator[str]: ...

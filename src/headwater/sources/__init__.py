@@ -1,0 +1,1 @@
+"""Adapters to places where documents live."""

@@ -1,0 +1,139 @@
+"""What is wrong inside a catalog file, in sentences, and the mending of what can be mended from within."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from headwater.selection import TICKET_BITS
+from headwater.storage._commit import PART_CHARS
+
+_ALIVE: Final = "select ticket from version"
+
+# (what counts the wrong rows, the sentence for that many of them). `{}` is the count.
+_RULES: Final = (
+    (
+        "select count(*) from version where not exists "
+        "(select 1 from document where document.id = version.document and document.ticket = version.ticket)",
+        "{} versions belong to no document",
+    ),
+    (
+        "select count(*) from document where ticket != 0 and not exists "
+        "(select 1 from version where version.ticket = document.ticket)",
+        "{} documents point to a version that is not there",
+    ),
+    (
+        f"select count(*) from chunk where id >> {TICKET_BITS} not in ({_ALIVE})",
+        "{} chunks belong to no version",
+    ),
+    (
+        f"select count(*) from text where id >> {TICKET_BITS} not in ({_ALIVE})",
+        "{} parts of text belong to no version",
+    ),
+    (
+        "select count(*) from version where chunks > (select count(*) from chunk "
+        f"where chunk.id >= ticket << {TICKET_BITS} and chunk.id < (ticket + 1) << {TICKET_BITS})",
+        "{} versions lack some of their chunks",
+    ),
+    (
+        "select count(*) from version join document on document.id = version.document "
+        "where document.ticket = version.ticket and document.chunks != version.chunks",
+        "{} documents count their chunks wrongly",
+    ),
+    (
+        "select count(*) from chunk join version on version.ticket = chunk.id >> 20 "
+        "join document on document.id = version.document "
+        "where start < 0 or start > stop or stop > document.chars",
+        "{} chunks reach outside their document's text",
+    ),
+    (
+        f"select count(*) from document where ticket != 0 and (chars + {PART_CHARS - 1}) / {PART_CHARS} != "
+        f"(select count(*) from text where text.id >= ticket << {TICKET_BITS} "
+        f"and text.id < (ticket + 1) << {TICKET_BITS})",
+        "{} documents lack a part of their text",
+    ),
+    (
+        "select count(*) from chunk where section != 0 and section not in (select id from section)",
+        "{} chunks point to a section that is not there",
+    ),
+    (
+        "select count(*) from chunk where vector != 0 and vector not in (select id from vector)",
+        "{} chunks point to a vector that is not there",
+    ),
+    (
+        "select count(*) from chunk join version on version.ticket = chunk.id >> 20 where version.state = 'completed' "
+        "and chunk.vector = 0 and (chunk.id & 1048575) < version.chunks "
+        "and exists (select 1 from chunk other where other.vector != 0)",
+        "{} chunks of completed documents have no vector",
+    ),
+    (
+        "select count(*) from vector join space on space.id = vector.space where length(data) != 2 * dim",
+        "{} vectors have the wrong size",
+    ),
+    (
+        "select count(*) from vector where id not in (select vector from chunk) "
+        "and id not in (select vector from idle)",
+        "{} vectors belong to no chunk and are not listed as idle",
+    ),
+    (
+        f"select count(*) from dead where ticket in ({_ALIVE})",
+        "{} versions are both alive and dead",
+    ),
+    (
+        f"select count(*) from posting where ticket not in ({_ALIVE})",
+        "{} entries of the filter index belong to no version (harmless)",
+    ),
+    (
+        "select count(*) from version where ticket > (select ticket from counters)",
+        "{} versions have tickets that were never drawn",
+    ),
+)
+
+# In this order: each takes away what the one before has orphaned.
+_MENDING: Final = (
+    "delete from version where chunks > (select count(*) from chunk "
+    f"where chunk.id >= ticket << {TICKET_BITS} and chunk.id < (ticket + 1) << {TICKET_BITS})",
+    f"delete from version where ticket in (select ticket from document where ticket != 0 and "
+    f"(chars + {PART_CHARS - 1}) / {PART_CHARS} != (select count(*) from text "
+    f"where text.id >= ticket << {TICKET_BITS} and text.id < (ticket + 1) << {TICKET_BITS}))",
+    "delete from version where not exists "
+    "(select 1 from document where document.id = version.document and document.ticket = version.ticket)",
+    "update document set ticket = 0, chunks = 0, chars = 0, stamp = '', content_hash = '', state = 'failed', "
+    "error = 'its text was lost in this home; add it again' "
+    f"where ticket != 0 and ticket not in ({_ALIVE})",
+    f"insert or ignore into dead select distinct id >> {TICKET_BITS} from chunk "
+    f"where id >> {TICKET_BITS} not in ({_ALIVE})",
+    *(f"delete from {table} where id >> {TICKET_BITS} not in ({_ALIVE})" for table in ("chunk", "text", "index_text")),
+    f"delete from outline where ticket not in ({_ALIVE})",
+    f"delete from posting where ticket not in ({_ALIVE})",
+    f"delete from dead where ticket in ({_ALIVE})",
+    "delete from term where id not in (select term from posting)",
+    "delete from section where id not in (select section from chunk)",
+    "update chunk set vector = 0 where vector != 0 and vector not in (select id from vector)",
+    "delete from idle where vector in (select vector from chunk) or vector not in (select id from vector)",
+    "insert or ignore into idle(vector) select id from vector where id not in (select vector from chunk) order by id",
+    "update document set chunks = (select chunks from version where version.ticket = document.ticket) "
+    "where ticket != 0",
+    "update counters set ticket = max(ticket, (select coalesce(max(ticket), 0) from version))",
+    "update counters set generation = generation + 1",
+)
+
+
+def check(db: sqlite3.Connection) -> list[str]:
+    """Every rule that is broken, and what SQLite itself finds."""
+    found = []
+    try:
+        found += [f"the file is damaged: {row[0]}" for row in db.execute("pragma quick_check(20)") if row[0] != "ok"]
+        for sql, sentence in _RULES:
+            count = db.execute(sql).fetchone()[0]
+            if count:
+                found.append(sentence.format(f"{count:,}"))
+    except sqlite3.DatabaseError as error:
+        found.append(f"the file is damaged: {error}; put back a copy, or move it away and add the documents again")
+    return found
+
+
+def mend(db: sqlite3.Connection) -> None:
+    """Take away rows that belong to nothing; a document whose text is gone says so."""
+    for sql in _MENDING:
+        db.execute(sql)

@@ -1,0 +1,334 @@
+"""Versions -> the rows of one transaction: what they replace goes, what they bring comes, in bulk."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from headwater.selection import TICKET_BITS
+from headwater.storage._rows import (
+    KIND_NUMBERS,
+    RECORD_COLUMNS,
+    Term,
+    indexed_count,
+    outline_row,
+    readable,
+    record_of,
+    record_row,
+    row_record,
+    storable,
+    term_row,
+    terms_of,
+)
+from headwater.types import Chunk, Space, Version, document_id, text_hash
+
+# A passage of a book is read without the book: at most two parts of this many characters, some 100 KB of Chinese.
+PART_CHARS: Final = 32768
+# A late put must not bring a removed document back. Nobody is late by this many removals.
+KEPT_FLOORS: Final = 10_000
+# SQLite allows 999 parameters in its oldest builds.
+PARAMETERS: Final = 500
+# Terms and sections whose numbers are remembered between commits; past it, they are looked up afresh.
+REMEMBERED: Final = 200_000
+
+_RECORD_LIST: Final = RECORD_COLUMNS.split(", ")
+_PUT_DOCUMENT: Final = (
+    f"insert into document({RECORD_COLUMNS}) values ({', '.join('?' * len(_RECORD_LIST))}) "
+    f"on conflict(id) do update set {', '.join(f'{name} = excluded.{name}' for name in _RECORD_LIST[1:])}"
+)
+# Everything of a version but its postings, which are found by its document's attributes.
+_RANGES: Final = ("chunk", "text", "index_text")
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Where one document stands while the versions of a commit are applied to it, one after the other."""
+
+    ticket: int = 0  # of its live version
+    floor: int = 0  # what is not above it comes too late
+    created: str = ""
+    put: Version | None = None  # of this commit
+    failed: Version | None = None
+    gone: bool = False
+    touched: bool = False
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The numbers of terms and sections as of a generation: what another process wrote since makes them doubtful."""
+
+    generation: int = -1
+    terms: dict[Term, int] = field(default_factory=dict)
+    sections: dict[str | bytes, int] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """After a rollback the numbers given in it are no longer true."""
+        self.generation = -1
+        self.terms.clear()
+        self.sections.clear()
+
+
+class Commit:
+    """One call of `SqliteCatalog.commit`, inside its transaction."""
+
+    def __init__(self, db: sqlite3.Connection, *, space: Space, numbers: Numbers, now: str, idle_vectors: int) -> None:
+        self.db, self.space, self.numbers, self.now = db, space, numbers, now
+        self.idle_vectors = idle_vectors
+        self.dead: set[int] = set()
+        self.replaced: dict[str, int] = {}  # by document: the ticket that was alive before this commit
+
+    def apply(self, versions: Sequence[Version]) -> None:
+        """Make each version its document's only one."""
+        generation = int(self.db.execute("select generation from counters").fetchone()[0])
+        known = len(self.numbers.terms) + len(self.numbers.sections)
+        if self.numbers.generation != generation or known > REMEMBERED:
+            self.numbers.forget()
+        self.numbers.generation = generation + 1
+        self.db.execute("update counters set generation = ?", (generation + 1,))
+
+        ids = [document_id(v.change.owner, v.change.collection, v.change.uri) for v in versions]
+        standings = self._standings(list(dict.fromkeys(ids)))
+        for id, version in zip(ids, versions, strict=True):
+            self._step(standings[id], id, version)
+        touched = {id: standing for id, standing in standings.items() if standing.touched}
+
+        abandoned = self._take_away()
+        self._write_documents(touched)
+        puts = [(id, s.put) for id, s in touched.items() if s.put is not None]
+        self._write_versions(puts, generation + 1)
+        self._retire_vectors(abandoned)
+        self._write_floors(touched)
+        self.db.executemany("insert or ignore into dead values (?)", [(ticket,) for ticket in sorted(self.dead)])
+        self.db.executemany(
+            "delete from queue where document = ? and ticket = ?",
+            [(id, version.change.ticket) for id, version in zip(ids, versions, strict=True)],
+        )
+
+    # --------------------------------------------------------------------------------------- outcomes
+
+    def _standings(self, ids: list[str]) -> dict[str, _Standing]:
+        given = json.dumps(ids)
+        found = {id: _Standing() for id in ids}
+        sql = "select id, ticket, created from document where id in (select value from json_each(?))"
+        for id, ticket, created in self.db.execute(sql, (given,)):
+            found[id].ticket, found[id].created = ticket, readable(created)
+        sql = "select document, ticket from floor where document in (select value from json_each(?))"
+        for id, ticket in self.db.execute(sql, (given,)):
+            found[id].floor = ticket
+        return found
+
+    def _step(self, standing: _Standing, id: str, version: Version) -> None:
+        ticket = version.change.ticket
+        if ticket <= max(standing.ticket, standing.floor):
+            if ticket != standing.ticket:
+                self.dead.add(ticket)
+            return
+        standing.touched = True
+        if version.state == "failed":
+            standing.failed, standing.floor = version, ticket
+            if not standing.ticket:
+                self._date(standing, version)
+            self.dead.add(ticket)
+            return
+        if standing.ticket:
+            self.dead.add(standing.ticket)
+            if standing.put is None:
+                self.replaced[id] = standing.ticket
+        standing.failed = None
+        if version.document is None and version.state != "empty":
+            standing.put, standing.ticket, standing.floor, standing.gone = None, 0, ticket, True
+            standing.created = ""
+        else:
+            standing.put, standing.ticket, standing.gone = version, ticket, False
+            self._date(standing, version)
+
+    def _date(self, standing: _Standing, version: Version) -> None:
+        """The day a document came stays with it, where it does not tell one itself."""
+        told = version.document.created if version.document is not None else ""
+        standing.created = told or standing.created or self.now
+
+    # ------------------------------------------------------------------------------------------- rows
+
+    def _take_away(self) -> set[int]:
+        """Remove what the replaced versions had; return the vectors their chunks pointed to."""
+        if not self.replaced:
+            return set()
+        sql = f"select {RECORD_COLUMNS} from document where id in (select value from json_each(?))"
+        records = [row_record(row) for row in self.db.execute(sql, (json.dumps(list(self.replaced)),))]
+        terms = [(term, record.ticket) for record in records for term in terms_of(record)]
+        self._number_terms({term for term, _ in terms})
+        numbers = self.numbers.terms
+        self.db.executemany(
+            "delete from posting where term = ? and ticket = ?", [(numbers[term], ticket) for term, ticket in terms]
+        )
+        tickets = sorted(self.replaced.values())
+        ranges = [(ticket << TICKET_BITS, (ticket + 1) << TICKET_BITS) for ticket in tickets]
+        vectors: set[int] = set()
+        for low, high in ranges:
+            rows = self.db.execute("select vector from chunk where id >= ? and id < ?", (low, high))
+            vectors.update(vector for (vector,) in rows)
+        for table in _RANGES:
+            self.db.executemany(f"delete from {table} where id >= ? and id < ?", ranges)
+        for table in ("version", "outline"):
+            self.db.executemany(f"delete from {table} where ticket = ?", [(ticket,) for ticket in tickets])
+        return vectors - {0}
+
+    def _write_documents(self, touched: dict[str, _Standing]) -> None:
+        rows, failures, gone, postings = [], [], [], []
+        for id, standing in touched.items():
+            shown = standing.put or (standing.failed if not standing.ticket else None)
+            if shown is not None:
+                record = record_of(shown, id=id, created=standing.created, now=self.now)
+                rows.append(record_row(record))
+                if record.ticket:
+                    postings.append((record.ticket, terms_of(record)))
+            if standing.failed is not None and standing.ticket:
+                failures.append((storable(standing.failed.error), id))
+            elif standing.gone and standing.failed is None:
+                gone.append((id,))
+        self.db.executemany(_PUT_DOCUMENT, rows)
+        self.db.executemany("update document set state = 'failed', error = ? where id = ?", failures)
+        self.db.executemany("delete from document where id = ?", gone)
+        self._write_postings(postings)
+
+    def _write_postings(self, postings: list[tuple[int, set[Term]]]) -> None:
+        self._number_terms(set().union(*(terms for _, terms in postings)))
+        numbers = self.numbers.terms
+        rows = sorted([(numbers[term], ticket) for ticket, terms in postings for term in terms])
+        self.db.executemany("insert into posting values (?, ?)", rows)
+
+    def _write_versions(self, puts: list[tuple[str, Version]], generation: int) -> None:
+        puts.sort(key=lambda put: put[1].change.ticket)
+        versions, outlines, texts, differing = [], [], [], []
+        for id, version in puts:
+            ticket, document = version.change.ticket, version.document
+            count = indexed_count(version.chunks)
+            versions.append((ticket, id, self.space.id, count, version.state, generation))
+            if document is None:
+                continue
+            if (outline := outline_row(document)) is not None:
+                outlines.append((ticket, *outline))
+            first = ticket << TICKET_BITS
+            for part, start in enumerate(range(0, len(document.text), PART_CHARS)):
+                body = document.text[start : start + PART_CHARS].encode("utf-8", "surrogatepass")
+                texts.append((first + part, body))
+            differing += [index_text_row(c) for c in version.chunks if c.index_text and c.index_text != c.text]
+        self.db.executemany("insert into version values (?, ?, ?, ?, ?, ?)", versions)
+        self.db.executemany("insert into outline values (?, ?, ?, ?, ?, ?)", outlines)
+        self.db.executemany("insert into text values (?, ?)", texts)
+        self.db.executemany("insert into index_text values (?, ?, ?)", differing)
+        self._write_chunks([version for _, version in puts])
+
+    def _write_chunks(self, versions: list[Version]) -> None:
+        chunks = list(chain.from_iterable(version.chunks for version in versions))
+        self._number_sections({chunk.section for chunk in chunks if chunk.section})
+        sections, vectors = self.numbers.sections, self._write_vectors(versions)
+        rows = [
+            (
+                chunk.id,
+                chunk.span[0],
+                chunk.span[1],
+                sections[storable(chunk.section)] if chunk.section else 0,
+                chunk.pages[0] if chunk.pages else 0,
+                chunk.pages[-1] if chunk.pages else 0,
+                KIND_NUMBERS[chunk.kind],
+                chunk.parent,
+                vectors.get(chunk.id, 0),
+            )
+            for chunk in chunks
+        ]
+        self.db.executemany("insert into chunk values (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    # ---------------------------------------------------------------------------------------- vectors
+
+    def _write_vectors(self, versions: list[Version]) -> dict[int, int]:
+        """Store the vectors of texts that have none yet; return the vector's number by chunk id."""
+        filled = [v for v in versions if v.vectors is not None and len(v.vectors)]
+        if not filled:
+            return {}
+        matrix = np.concatenate([v.vectors for v in filled if v.vectors is not None])
+        chunks = [c for v in filled for c in v.chunks[: len(v.vectors)]]  # type: ignore[arg-type]
+        hashes = [text_hash(chunk.searchable_text) for chunk in chunks]
+        numbers = known_numbers(self.db, self.space.id, hashes)
+        used = list(numbers.values())
+        number = int(self.db.execute("select coalesce(max(id), 0) from vector").fetchone()[0])
+        data = memoryview(matrix.astype("<f2").tobytes())
+        width = self.space.dim * 2
+        rows = []
+        for place, key in enumerate(hashes):
+            if key not in numbers:
+                numbers[key] = number = number + 1
+                rows.append((number, self.space.id, key, data[place * width : (place + 1) * width]))
+        self.db.executemany("insert into vector values (?, ?, ?, ?)", rows)
+        self.db.executemany("delete from idle where vector = ?", [(vector,) for vector in used])
+        return {chunk.id: numbers[key] for chunk, key in zip(chunks, hashes, strict=True)}
+
+    def _retire_vectors(self, abandoned: set[int]) -> None:
+        """Vectors that no chunk points to any more stay for a while: the text may come back."""
+        if not abandoned:
+            return
+        retire_vectors(self.db, abandoned, keep=self.idle_vectors)
+
+    def _write_floors(self, touched: dict[str, _Standing]) -> None:
+        raised = [(id, s.floor) for id, s in touched.items() if s.floor > s.ticket]
+        settled = [(id,) for id, s in touched.items() if s.floor <= s.ticket]
+        self.db.executemany("insert or replace into floor values (?, ?)", raised)
+        self.db.executemany("delete from floor where document = ?", settled)
+        if raised:
+            self.db.execute(
+                "delete from floor where ticket <= (select ticket from floor order by ticket desc limit 1 offset ?)",
+                (KEPT_FLOORS,),
+            )
+
+    # ---------------------------------------------------------------------------------------- numbers
+
+    def _number_terms(self, terms: set[Term]) -> None:
+        numbers = self.numbers.terms
+        unknown = [term for term in terms if term not in numbers]
+        self.db.executemany("insert or ignore into term(key, value) values (?, ?)", map(term_row, unknown))
+        for term in unknown:
+            sql = "select id from term where key = ? and value = ?"
+            numbers[term] = self.db.execute(sql, term_row(term)).fetchone()[0]
+
+    def _number_sections(self, paths: Iterable[str]) -> None:
+        numbers = self.numbers.sections
+        unknown = [path for path in map(storable, paths) if path not in numbers]
+        self.db.executemany("insert or ignore into section(path) values (?)", [(path,) for path in unknown])
+        for path in unknown:
+            numbers[path] = self.db.execute("select id from section where path = ?", (path,)).fetchone()[0]
+
+
+def index_text_row(chunk: Chunk) -> tuple[object, ...]:
+    """What stands before and after the chunk's own text; all of it before, and nothing after, where it is reworded."""
+    before, found, after = chunk.index_text.partition(chunk.text) if chunk.text else (chunk.index_text, "", "")
+    return chunk.id, storable(before), storable(after) if found else None
+
+
+def known_numbers(db: sqlite3.Connection, space: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
+    """The vectors there are for texts of these hashes."""
+    found: dict[bytes, int] = {}
+    for start in range(0, len(hashes), PARAMETERS):
+        some = hashes[start : start + PARAMETERS]
+        sql = f"select hash, id from vector where hash in ({', '.join('?' * len(some))}) and space = ?"
+        found.update(db.execute(sql, (*some, space)))
+    return found
+
+
+def retire_vectors(db: sqlite3.Connection, candidates: Iterable[int], *, keep: int) -> None:
+    """List those of the vectors that no chunk points to as idle, and drop the longest idle beyond `keep`."""
+    db.execute(
+        "insert or ignore into idle(vector) select value from json_each(?) "
+        "where not exists (select 1 from chunk where vector = value and vector != 0) order by value",
+        (json.dumps(sorted(candidates)),),
+    )
+    excess = int(db.execute("select count(*) from idle").fetchone()[0]) - keep
+    if excess > 0:
+        oldest = "select vector from idle order by place limit ?"
+        db.execute(f"delete from vector where id in ({oldest})", (excess,))
+        db.execute("delete from idle where place in (select place from idle order by place limit ?)", (excess,))

@@ -1,0 +1,166 @@
+"""One SQLite file, many readers and one writer in this process; every SQLite error becomes one of ours, here."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from headwater.errors import BackendError, DiskFull, HeadwaterError, HomeDamaged, NotFound, UsageError
+from headwater.storage.schema import prepare
+
+# Another process writes for less than a second at a time; who waits longer than this is stuck.
+BUSY_SECONDS: Final = 30.0
+# Readers map the file: no copying of pages, and all threads share the one copy of the operating system. It takes
+# address space, not memory. The bound is SQLite's own.
+MAP_BYTES: Final = 0x7FFF0000
+# Bulk loading writes a page again and again; copying the log back every 32 MiB does it once.
+LOG_PAGES: Final = 4096
+LOG_BYTES: Final = 64 << 20
+# A failed write on a disk with less than this left is a full disk, whatever SQLite calls it.
+ROOM_BYTES: Final = 1 << 20
+# The low byte of an extended SQLite error code is the kind of error.
+_KIND: Final = 0xFF
+
+
+class Database:
+    """Connections for readers come from a pool, so there are as many as ever read at the same time."""
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        self.path, self.writable = path, writable
+        self._lock, self._pool_lock = threading.Lock(), threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        self._writer: sqlite3.Connection | None = None
+        if not writable and not path.exists():
+            raise NotFound(f"there is no catalog at {str(path)!r}; make one with `headwater add SOURCE`")
+        with self._translated():
+            db = self._connect(read_only=not writable)
+            try:
+                prepare(db, path, writable=writable, written_by=_own_version)
+                if writable:
+                    db.execute("pragma synchronous = full")
+                    db.execute(f"pragma wal_autocheckpoint = {LOG_PAGES}")
+                    db.execute(f"pragma journal_size_limit = {LOG_BYTES}")
+            except BaseException:
+                db.close()
+                raise
+        if writable:
+            self._writer = db
+        else:
+            self._idle.append(self._as_reader(db))
+
+    @contextmanager
+    def reading(self, *, snapshot: bool = False) -> Iterator[sqlite3.Connection]:
+        """A connection that sees what is committed; with `snapshot`, all its statements see the same."""
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            with self._translated():
+                db = self._as_reader(self._connect(read_only=not self.writable))
+        try:
+            with self._translated():
+                if snapshot:
+                    db.execute("begin")
+                yield db
+        finally:
+            if snapshot and db.in_transaction:
+                with suppress(sqlite3.Error):
+                    db.execute("rollback")
+            with self._pool_lock:
+                if self._closed:
+                    db.close()
+                else:
+                    self._idle.append(db)
+
+    @contextmanager
+    def writing(self, *, on_failure: Callable[[], None] = lambda: None) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it is on disk when the block ends, or none of it if the block raises."""
+        with self._lock, self._translated():
+            db = self._writer
+            if db is None:
+                what = "closed" if self._closed else "open for reading only"
+                raise UsageError(f"the catalog {str(self.path)!r} is {what}; open it for writing")
+            db.execute("begin immediate")
+            try:
+                yield db
+                db.execute("commit")
+            except BaseException:
+                on_failure()
+                if db.in_transaction:
+                    with suppress(sqlite3.Error):  # the first error is the one to tell
+                        db.execute("rollback")
+                raise
+
+    def close(self) -> None:
+        """Close every connection that is not in use; those close when they are given back."""
+        with self._lock:
+            with self._pool_lock:
+                self._closed = True
+                while self._idle:
+                    self._idle.pop().close()
+            if self._writer is not None:
+                with suppress(sqlite3.Error):  # the log is as good as the file; it is only tidied up here
+                    self._writer.execute("pragma wal_checkpoint(truncate)")
+                self._writer.close()
+                self._writer = None
+
+    def _connect(self, *, read_only: bool) -> sqlite3.Connection:
+        if self._closed:
+            raise UsageError(f"the catalog {str(self.path)!r} is closed; open it again")
+        address = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        return sqlite3.connect(
+            address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+
+    @staticmethod
+    def _as_reader(db: sqlite3.Connection) -> sqlite3.Connection:
+        db.execute(f"pragma mmap_size = {MAP_BYTES}")
+        db.execute("pragma query_only = 1")
+        return db
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._as_ours(error) from error
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise self._full() from error
+
+    def _as_ours(self, error: sqlite3.Error) -> HeadwaterError:
+        kind = getattr(error, "sqlite_errorcode", 0) & _KIND
+        name = str(self.path)
+        if kind == sqlite3.SQLITE_FULL:
+            return self._full()
+        if kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return HomeDamaged(
+                f"the catalog {name!r} cannot be read: {error}; put back a copy of it, "
+                "or move it away and add the documents again"
+            )
+        if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return BackendError(
+                f"another process has been writing to {name!r} for over {BUSY_SECONDS:.0f} seconds; try again"
+            )
+        if kind == sqlite3.SQLITE_IOERR and shutil.disk_usage(self.path.parent).free < ROOM_BYTES:
+            return self._full()
+        return BackendError(f"the catalog {name!r} could not be used: {error}; nothing acknowledged is lost")
+
+    def _full(self) -> DiskFull:
+        where = str(self.path.parent)
+        return DiskFull(f"the disk of {where!r} is full; nothing acknowledged is lost: make room and try again")
+
+
+def _own_version() -> str:
+    try:
+        return metadata.version("headwater")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"

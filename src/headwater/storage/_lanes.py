@@ -1,0 +1,86 @@
+"""A chunk -> the terms of each field; a query -> the terms it asks of each field. The same for every text index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from headwater.errors import SettingError
+from headwater.tokens import Cutter, QueryLanes, is_cjk
+from headwater.types import Document
+
+LANES: Final = ("words", "grams", "codes")
+# What all chunks of a document share. One field each, with the terms of all lanes in it: they are short.
+HEAD: Final = ("title", "tags", "description", "url")
+# The content has a field for each lane, named like it, so that words count among words and pairs among pairs.
+FIELDS: Final = (*HEAD, *LANES)
+
+BOOSTS: Final[Mapping[str, float]] = MappingProxyType(
+    {"title": 5.0, "tags": 4.0, "description": 3.0, "content": 2.0, "url": 1.0}
+)
+# A Chinese word of two characters is a pair as well and would count twice at full weight.
+LANE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"words": 1.0, "grams": 0.5, "codes": 1.0})
+
+# Of each lane the first so many different terms of a query are asked: a whole page pasted as a query stays affordable.
+MAX_TERMS: Final = 128
+
+
+class Term(NamedTuple):
+    """One term asked of one field, and how much it counts."""
+
+    field: str
+    token: str
+    weight: float
+
+
+class Question(NamedTuple):
+    """What a query asks: any of the terms; and of each phrase, on top, all of its terms in one field."""
+
+    terms: list[Term]
+    phrases: list[list[Term]]
+
+
+def with_defaults(name: str, given: Mapping[str, float] | None, defaults: Mapping[str, float]) -> dict[str, float]:
+    """The weights in force; SettingError for a name or a value that cannot be."""
+    for key, value in (given or {}).items():
+        if key not in defaults:
+            raise SettingError(f"{name} knows no {key!r}; it has: {', '.join(defaults)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise SettingError(f"{name}.{key} must be a number of 0 or more, got {value!r}")
+    return {**defaults, **(given or {})}
+
+
+def head_terms(document: Document, cutter: Cutter) -> dict[str, str]:
+    """By field, the terms that a document gives to each of its chunks, with spaces between; empty fields left out."""
+    texts = (document.title, "\n".join(document.tags), document.description, document.uri)
+    joined = {field: " ".join(filter(None, cutter.cut_joined(text))) for field, text in zip(HEAD, texts, strict=True)}
+    return {field: terms for field, terms in joined.items() if terms}
+
+
+def ask(text: str, cutter: Cutter, *, boosts: Mapping[str, float], lanes: Mapping[str, float]) -> Question:
+    """The terms of a query. A term of several lanes is asked once of the fields that hold all lanes."""
+    query = cutter.query(text)
+    weights: dict[tuple[str, str], float] = {}
+    for lane, tokens in zip(LANES, (query.words, query.grams, query.codes), strict=True):
+        for token in list(dict.fromkeys(tokens))[:MAX_TERMS]:
+            for field, weight in _fields(lane, boosts, lanes):
+                weights[field, token] = max(weight, weights.get((field, token), 0.0))
+    phrases = [
+        [Term(field, token, weight) for token in phrase]
+        for phrase in query.phrases[:MAX_TERMS]
+        for field, weight in _fields(_lane_of(phrase, query), boosts, lanes)
+    ]
+    return Question([Term(field, token, weight) for (field, token), weight in weights.items()], phrases)
+
+
+def _fields(lane: str, boosts: Mapping[str, float], lanes: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    for field, boost in ((lane, boosts["content"]), *((field, boosts[field]) for field in HEAD)):
+        if boost * lanes[lane] > 0:
+            yield field, boost * lanes[lane]
+
+
+def _lane_of(phrase: list[str], query: QueryLanes) -> str:
+    if len(phrase) > 1 or is_cjk(phrase[0][0]):
+        return "grams"
+    return "codes" if phrase[0] in query.codes else "words"

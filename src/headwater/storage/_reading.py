@@ -1,0 +1,127 @@
+"""Rows of the catalog -> chunks, records and matrices, by as few statements as there are tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from headwater.selection import TICKET_BITS
+from headwater.storage._commit import PART_CHARS
+from headwater.storage._rows import KINDS, RECORD_COLUMNS, readable, row_record
+from headwater.storage.selecting import pages
+from headwater.types import Chunk, Matrix, Record, Space, Span, Vector
+
+# A list of ids is one parameter: one statement for any number, and it measured faster than many parameters.
+GIVEN: Final = "(select value from json_each(?))"
+# The chunks of such a list. The cross join keeps SQLite from walking the table instead of the list.
+CHUNKS: Final = "json_each(?) as given cross join chunk on chunk.id = given.value"
+ITS_VERSION: Final = f"cross join version on version.ticket = chunk.id >> {TICKET_BITS}"
+CHUNK_COLUMNS: Final = (
+    "chunk.id, version.document, chunk.start, chunk.stop, chunk.section, chunk.first_page, chunk.last_page, "
+    "chunk.kind, chunk.parent"
+)
+
+
+def listed(ids: Iterable[int]) -> str:
+    """For GIVEN and CHUNKS: each once. Takes the integers of numpy as well."""
+    return json.dumps([*{*map(int, ids)}])
+
+
+def count(db: sqlite3.Connection, table: str) -> int:
+    """How many rows."""
+    return int(db.execute(f"select count(*) from {table}").fetchone()[0])
+
+
+def supersede(db: sqlite3.Connection, earlier: Sequence[tuple[str, int]]) -> None:
+    """Who still works under an earlier ticket of a document has lost: a swept ticket must never come alive."""
+    db.executemany(
+        "insert into floor values (?, ?) on conflict(document) do update set ticket = max(ticket, excluded.ticket)",
+        earlier,
+    )
+    db.executemany(
+        "insert or ignore into dead select ? where not exists (select 1 from version where ticket = ?)",
+        [(ticket, ticket) for _, ticket in earlier],
+    )
+
+
+def draw(db: sqlite3.Connection, tickets: int) -> int:
+    """Take so many tickets; return the first."""
+    last = int(db.execute("select ticket from counters").fetchone()[0])
+    db.execute("update counters set ticket = ?", (last + tickets,))
+    return last + 1
+
+
+def active_space(db: sqlite3.Connection) -> Space | None:
+    """The space that readers see."""
+    row = db.execute("select id, embedder, dim, chunker from space where state = 'active'").fetchone()
+    return Space(id=row[0], embedder=row[1], dim=row[2], chunker=row[3]) if row else None
+
+
+def read_records(db: sqlite3.Connection, ids: Collection[str]) -> dict[str, Record]:
+    """Those that exist, by id."""
+    rows = db.execute(f"select {RECORD_COLUMNS} from document where id in {GIVEN}", (json.dumps(list(ids)),))
+    return {record.id: record for record in map(row_record, rows)}
+
+
+def read_chunks(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> list[Chunk]:
+    """From rows of CHUNK_COLUMNS, with their texts."""
+    numbers = {row[4] for row in rows} - {0}
+    sections = dict(db.execute(f"select id, path from section where id in {GIVEN}", (listed(numbers),)))
+    ids = listed(row[0] for row in rows)
+    reworded = {
+        id: (readable(before), readable(after))
+        for id, before, after in db.execute(f"select id, before, after from index_text where id in {GIVEN}", (ids,))
+    }
+    parts = _parts(db, rows)
+    found = []
+    for id, document, start, stop, section, first, last, kind, parent in rows:
+        text = _slice(parts, id, start, stop)
+        before, after = reworded.get(id, ("", None))
+        found.append(
+            Chunk(
+                id=id,
+                document_id=document,
+                span=Span(start, stop),
+                text=text,
+                index_text=before if after is None else before + text + after,
+                section=readable(sections[section]) if section else "",
+                pages=pages(first, last),
+                kind=KINDS[kind],
+                parent=parent,
+            )
+        )
+    return found
+
+
+def _parts(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> dict[int, str]:
+    """Every part of a text that the chunks of these rows touch."""
+    wanted: set[int] = set()
+    for id, _, start, stop, *_ in rows:
+        first = id >> TICKET_BITS << TICKET_BITS
+        wanted.update(range(first + start // PART_CHARS, first + max(stop - 1, start) // PART_CHARS + 1))
+    bodies = db.execute(f"select id, body from text where id in {GIVEN}", (listed(wanted),))
+    return {id: readable(body) for id, body in bodies}
+
+
+def _slice(parts: dict[int, str], id: int, start: int, stop: int) -> str:
+    first = id >> TICKET_BITS << TICKET_BITS
+    low, high = start // PART_CHARS, max(stop - 1, start) // PART_CHARS
+    text = "".join(parts.get(first + part, "") for part in range(low, high + 1))
+    return text[start - low * PART_CHARS : stop - low * PART_CHARS]
+
+
+def as_matrix(rows: Sequence[bytes], dim: int) -> Matrix:
+    """Stored half floats as a matrix of floats."""
+    return _floats().take(np.frombuffer(b"".join(rows), dtype="<u2")).reshape(len(rows), dim)
+
+
+@cache
+def _floats() -> Vector:
+    """Every half float there is, by its bits: looking them up takes half the time of converting them."""
+    with np.errstate(invalid="ignore"):  # the bits of what is not a number are among them
+        return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)

@@ -1,0 +1,411 @@
+"""Values <-> rows: what the catalogs make of a version, and how it lies in the tables. No SQL runs here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from headwater.errors import SpaceMismatch, UsageError
+from headwater.filters import ALL, All, And, Filter, Not, Or, Value, conjoin, disjoin
+from headwater.types import (
+    Blob,
+    Block,
+    Change,
+    Chunk,
+    Document,
+    Kind,
+    Labels,
+    Link,
+    Meta,
+    Record,
+    Section,
+    Space,
+    Span,
+    Version,
+    attributes,
+)
+
+# Attributes of a chunk; every other attribute belongs to the whole document.
+CHUNK_KEYS: Final = frozenset({"section", "page", "kind"})
+# Document attributes that nearly every document has a value of its own for: looked up in the document table.
+COLUMN_KEYS: Final = frozenset({"id", "uri", "title", "description", "created", "updated", "date"})
+KINDS: Final[tuple[Kind, ...]] = ("prose", "table", "caption", "code", "image")
+KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
+
+RECORD_COLUMNS: Final = (
+    "id, owner, collection, uri, title, description, tags, folder, content_type, mime, archived, created, updated, "
+    "state, error, problems, chunks, chars, stamp, content_hash, ticket, meta"
+)
+LIGHT_COLUMNS: Final = "uri, id, state, error, chunks, stamp, content_hash, ticket"
+_ELSEWHERE: Final = CHUNK_KEYS | COLUMN_KEYS
+# Most documents have no tags, problems or meta; comparing is cheaper than parsing.
+_NO_LIST, _NO_MAP = "[]", "{}"
+_encode: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class Term(NamedTuple):
+    """A key with one value: a text, or any other value as JSON. Telling them apart spares texts the encoding."""
+
+    key: str
+    text: str
+    other: str
+
+
+# ------------------------------------------------------------------------------------------ documents
+
+
+def check_version(version: Version, space: Space | None) -> None:
+    """Refuse what would make the catalog say something that is not so."""
+    if space is None:
+        raise UsageError("nothing can be committed before open_space has said what it is made with")
+    change, document, chunks = version.change, version.document, version.chunks
+    if change.ticket < 1:
+        raise UsageError(f"a version needs a ticket, got {change.ticket} for {change.uri!r}; claim or draw the change")
+    if not chunks:
+        return
+    if document is None:
+        raise UsageError(f"{len(chunks)} chunks came without their document for {change.uri!r}; send it with them")
+    text, expected = document.text, change.ticket << 20
+    for chunk in chunks:
+        start, stop = chunk.span
+        if chunk.id != expected:
+            raise UsageError(f"chunk ids of {change.uri!r} must run from {change.ticket} << 20, got {chunk.id}")
+        if text[start:stop] != chunk.text:
+            raise UsageError(
+                f"the text of a chunk of {change.uri!r} is not what stands at {start}-{stop}; cut it again"
+            )
+        expected += 1
+    wanted = (indexed_count(chunks), space.dim)
+    if version.vectors is not None and (version.vectors.shape != wanted or not np.isfinite(version.vectors).all()):
+        raise UsageError(
+            f"{change.uri!r} needs a matrix of shape {wanted} of finite numbers, got one of shape "
+            f"{version.vectors.shape}; check the embedder"
+        )
+
+
+def indexed_count(chunks: Sequence[Chunk]) -> int:
+    """How many of the chunks the indexes hold: those no other was cut from. The others come last."""
+    parents = {chunk.parent for chunk in chunks if chunk.parent}
+    return len(chunks) - sum(chunk.id in parents for chunk in chunks) if parents else len(chunks)
+
+
+def record_of(version: Version, *, id: str, created: str, now: str) -> Record:
+    """What the catalog lists of a version. Dates the source did not tell are the catalog's own."""
+    change, document = version.change, version.document
+    if document is None:
+        labels = change.labels
+        document = Document(
+            uri=change.uri,
+            text="",
+            title=labels.title,
+            description=labels.description,
+            tags=labels.tags,
+            folder=labels.folder,
+            content_type=labels.content_type or "text",
+            archived=labels.archived,
+            meta=labels.meta,
+        )
+    failed = version.state == "failed"
+    return Record(
+        id=id,
+        uri=change.uri,
+        owner=change.owner,
+        collection=change.collection,
+        title=document.title,
+        description=document.description,
+        tags=document.tags,
+        folder=document.folder,
+        content_type=document.content_type,
+        mime=document.mime,
+        archived=document.archived,
+        created=document.created or created or now,
+        updated=document.updated or now,
+        state=version.state,
+        error=version.error,
+        problems=document.problems,
+        chunks=0 if failed else indexed_count(version.chunks),
+        chars=0 if failed else len(document.text),
+        # Without a stamp and a hash the next scan tries again.
+        stamp="" if failed else change.stamp,
+        content_hash="" if failed else version.content_hash,
+        ticket=0 if failed else change.ticket,
+        meta=document.meta,
+    )
+
+
+def as_document(record: Record, *, text: str, outline: dict[str, Any]) -> Document:
+    """The document that a record lists."""
+    return Document(
+        id=record.id,
+        uri=record.uri,
+        text=text,
+        owner=record.owner,
+        collection=record.collection,
+        title=record.title,
+        description=record.description,
+        tags=record.tags,
+        folder=record.folder,
+        content_type=record.content_type,
+        mime=record.mime,
+        archived=record.archived,
+        created=record.created,
+        updated=record.updated,
+        problems=record.problems,
+        meta=record.meta,
+        **outline,
+    )
+
+
+def check_space(active: Space, wanted: Space) -> None:
+    """Raise unless what is there was made with what is wanted."""
+    for what in ("embedder", "dim", "chunker"):
+        there, asked = getattr(active, what), getattr(wanted, what)
+        if there != asked:
+            raise SpaceMismatch(
+                f"this home was made with {what} {there!r}, the configuration asks for {asked!r}; "
+                "put that setting back, or run `headwater reindex`, or use another home"
+            )
+
+
+def record_row(record: Record) -> tuple[object, ...]:
+    """In the order of RECORD_COLUMNS."""
+    return (
+        record.id,
+        storable(record.owner),
+        storable(record.collection),
+        storable(record.uri),
+        storable(record.title),
+        storable(record.description),
+        packed(record.tags) if record.tags else _NO_LIST,
+        storable(record.folder),
+        storable(record.content_type),
+        storable(record.mime),
+        int(record.archived),
+        storable(record.created),
+        storable(record.updated),
+        record.state,
+        storable(record.error),
+        packed(record.problems) if record.problems else _NO_LIST,
+        record.chunks,
+        record.chars,
+        storable(record.stamp),
+        storable(record.content_hash),
+        record.ticket,
+        packed(dict(record.meta)) if record.meta else _NO_MAP,
+    )
+
+
+def row_record(row: Sequence[Any]) -> Record:
+    """From a row of RECORD_COLUMNS."""
+    if bytes in map(type, row):
+        row = [readable(value) for value in row]
+    return Record(
+        id=row[0],
+        owner=row[1],
+        collection=row[2],
+        uri=row[3],
+        title=row[4],
+        description=row[5],
+        tags=() if row[6] == _NO_LIST else tuple(json.loads(row[6])),
+        folder=row[7],
+        content_type=row[8],
+        mime=row[9],
+        archived=bool(row[10]),
+        created=row[11],
+        updated=row[12],
+        state=row[13],
+        error=row[14],
+        problems=() if row[15] == _NO_LIST else tuple(json.loads(row[15])),
+        chunks=row[16],
+        chars=row[17],
+        stamp=row[18],
+        content_hash=row[19],
+        ticket=row[20],
+        meta={} if row[21] == _NO_MAP else unpacked_meta(row[21]),
+    )
+
+
+def light_record(row: Sequence[Any], *, owner: str, collection: str) -> Record:
+    """From a row of LIGHT_COLUMNS: a collection of 100,000 documents is compared with its folder in under a second."""
+    uri, id, state, error, chunks, stamp, content_hash, ticket = row
+    return Record(
+        id=id,
+        uri=readable(uri),
+        owner=owner,
+        collection=collection,
+        state=state,
+        error=readable(error),
+        chunks=chunks,
+        stamp=readable(stamp),
+        content_hash=readable(content_hash),
+        ticket=ticket,
+    )
+
+
+def outline_row(document: Document) -> tuple[str | bytes, ...] | None:
+    """Structure, blocks, links, page starts and what no chunk holds, or None where there are none of them."""
+    if not (document.structure or document.blocks or document.links or document.page_starts or document.hidden):
+        return None
+    return (
+        packed([[s.title, s.level, s.path, *s.span] for s in document.structure]),
+        packed([[b.kind, *b.span] for b in document.blocks]),
+        packed([[x.kind, x.target, *x.span] for x in document.links]),
+        packed(document.page_starts),
+        packed(document.hidden),
+    )
+
+
+def row_outline(row: Sequence[str | bytes]) -> dict[str, Any]:
+    """The fields of a Document that `outline_row` stored."""
+    structure, blocks, links, pages, hidden = (json.loads(readable(column)) for column in row)
+    return {
+        "structure": tuple(Section(title=t, level=n, path=p, span=Span(a, z)) for t, n, p, a, z in structure),
+        "blocks": tuple(Block(kind=kind, span=Span(a, z)) for kind, a, z in blocks),
+        "links": tuple(Link(kind=kind, target=target, span=Span(a, z)) for kind, target, a, z in links),
+        "page_starts": tuple(pages),
+        "hidden": tuple(Span(a, z) for a, z in hidden),
+    }
+
+
+def terms_of(record: Record) -> set[Term]:
+    """Every value of every attribute that is looked up in the inverted index."""
+    found = set()
+    for key, value in attributes(record).items():
+        if key not in _ELSEWHERE:
+            for one in value if isinstance(value, tuple) else (value,):
+                found.add(Term(key, one, "") if isinstance(one, str) else Term(key, "", _encode(one)))
+    return found
+
+
+def term_row(term: Term) -> tuple[str | bytes, str | bytes]:
+    """key, value."""
+    return storable(term.key), term.other or packed(term.text)
+
+
+# --------------------------------------------------------------------------------------------- changes
+
+
+def change_row(change: Change) -> tuple[object, ...]:
+    """owner, collection, uri, kind, labels, stamp, payload, about."""
+    labels, blob = change.labels, change.payload
+    told = [labels.title, labels.tags, labels.folder, labels.content_type, labels.description, labels.archived]
+    about = [blob.uri, blob.mime, blob.modified, dict(blob.meta)] if blob is not None else None
+    return (
+        storable(change.owner),
+        storable(change.collection),
+        storable(change.uri),
+        change.kind,
+        packed([*told, dict(labels.meta)]),
+        storable(change.stamp),
+        blob.data if blob is not None else None,
+        packed(about),
+    )
+
+
+def row_change(row: Sequence[Any], *, ticket: int, attempts: int) -> Change:
+    """The opposite of `change_row`."""
+    owner, collection, uri, kind, labels, stamp, payload, about = row
+    title, tags, folder, content_type, description, archived, meta = json.loads(readable(labels))
+    blob = None
+    if payload is not None:
+        blob_uri, mime, modified, blob_meta = json.loads(readable(about))
+        blob = Blob(uri=blob_uri, data=payload, mime=mime, modified=modified, meta=as_meta(blob_meta))
+    return Change(
+        uri=readable(uri),
+        kind=kind,
+        owner=readable(owner),
+        collection=readable(collection),
+        labels=Labels(
+            title=title,
+            tags=tuple(tags),
+            folder=folder,
+            content_type=content_type,
+            description=description,
+            archived=archived,
+            meta=as_meta(meta),
+        ),
+        stamp=readable(stamp),
+        payload=blob,
+        ticket=ticket,
+        attempts=attempts,
+    )
+
+
+# ---------------------------------------------------------------------------------------------- values
+
+
+def storable(text: str) -> str | bytes:
+    """SQLite text must be UTF-8. A name with half a surrogate pair is kept as bytes, which is found again as well."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def readable(value: Any) -> Any:
+    """The opposite of `storable`."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
+
+
+def packed(value: object) -> str | bytes:
+    """As JSON, which keeps true, 1, 1.0 and "1" apart."""
+    try:
+        return storable(_encode(value))
+    except TypeError as error:
+        raise UsageError(f"meta holds strings, numbers, true and false, and tuples of them, got {value!r}") from error
+
+
+def as_meta(decoded: dict[str, Any]) -> Meta:
+    """JSON knows lists where a Meta has tuples."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in decoded.items()}
+
+
+def unpacked_meta(column: str | bytes) -> Meta:
+    """The opposite of `packed` for a Meta."""
+    return as_meta(json.loads(readable(column)))
+
+
+def unpacked_value(column: str | bytes) -> Value:
+    """The opposite of `packed` for one value."""
+    value: Value = json.loads(readable(column))
+    return value
+
+
+# --------------------------------------------------------------------------------------------- filters
+
+
+def keys_of(where: Filter) -> frozenset[str]:
+    """Every key the filter names."""
+    match where:
+        case All():
+            return frozenset()
+        case And(parts) | Or(parts):
+            return frozenset().union(*map(keys_of, parts))
+        case Not(part):
+            return keys_of(part)
+        case leaf:
+            return frozenset({leaf.key})
+
+
+def for_documents(where: Filter, *, negated: bool = False) -> Filter:
+    """What the filter says about documents alone: a condition on chunks, negated or not, allows any document."""
+    match where:
+        case Not(part):
+            return for_documents(part, negated=not negated)
+        case And(parts) | Or(parts):
+            reduced = [for_documents(part, negated=negated) for part in parts]
+            if isinstance(where, Or) == negated:
+                return conjoin(*reduced)
+            return ALL if ALL in reduced else disjoin(*reduced)
+        case All():
+            return Not(ALL) if negated else ALL
+        case leaf:
+            if leaf.key in CHUNK_KEYS:
+                return ALL
+            return Not(leaf) if negated else leaf

@@ -1,0 +1,197 @@
+"""The reference indexes: plain, slow and obviously right. Other indexes are tested against them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from headwater.errors import BackendError, SettingError, UsageError
+from headwater.filters import Filter
+from headwater.selection import TICKET_BITS, Selection
+from headwater.storage._lanes import BOOSTS, LANE_WEIGHTS, LANES, Term, ask, head_terms, with_defaults
+from headwater.tokens import Cutter
+from headwater.types import Chunk, Document, Ids, Matrix, Scored, Vector, attributes, record_of
+
+Entry = TypeVar("Entry")
+
+
+class _MemoryIndex(Generic[Entry]):
+    """Entries by chunk id on their way from `add` over `flush` to `refresh`. No dict of a stage is ever changed."""
+
+    def __init__(self, *, writable: bool) -> None:
+        self._writable = writable
+        self._lock = threading.Lock()
+        self._added: dict[int, Entry] = {}
+        self._flushed: dict[int, Entry] = {}
+        self._visible: dict[int, Entry] = {}
+
+    def _replace(self, tickets: Iterable[int], entries: Mapping[int, Entry]) -> None:
+        """Put these entries in the place of all that the tickets had."""
+        self._check_writable()
+        gone = set(tickets)
+        with self._lock:
+            kept = {id: entry for id, entry in self._added.items() if id >> TICKET_BITS not in gone}
+            self._added = {**kept, **entries}
+
+    def remove(self, tickets: Sequence[int]) -> None:
+        """Drop every chunk of these tickets; unknown ones are fine."""
+        self._replace(tickets, {})
+
+    def flush(self) -> None:
+        """Make what was added and removed visible after `refresh`. Nothing here outlives the process."""
+        with self._lock:
+            self._flushed = self._added
+
+    def refresh(self) -> None:
+        """See what was last flushed."""
+        with self._lock:
+            self._visible = self._flushed
+
+    def tickets(self) -> dict[int, int]:
+        """Every ticket it holds and how many chunks of it."""
+        return dict(Counter(id >> TICKET_BITS for id in sorted(self._visible)))
+
+    def clear(self) -> None:
+        """Drop everything; the next flush makes it so."""
+        self._check_writable()
+        with self._lock:
+            self._added = {}
+
+    def release(self) -> None:
+        """Forget what was not flushed; reading goes on."""
+        with self._lock:
+            self._added = self._flushed
+
+    def close(self) -> None:
+        """Forget what was not flushed."""
+        self.release()
+
+    def _check_writable(self) -> None:
+        if not self._writable:
+            raise UsageError("this index was opened for reading; open it with writable=True")
+
+
+class _Indexed(NamedTuple):
+    chunk: Chunk
+    document: Document
+    counts: Mapping[str, Counter[str]]  # by field: how often each term occurs
+
+
+class MemoryTextIndex(_MemoryIndex[_Indexed]):
+    """BM25 over every chunk, written out. It filters by the filter's own meaning, not by `select`; it has no files."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        select: Callable[[Filter], Selection] | None = None,
+        cutter: Cutter,
+        writable: bool = True,
+        boosts: Mapping[str, float] | None = None,
+        lanes: Mapping[str, float] | None = None,
+        k1: float = 1.2,
+        b: float = 0.75,
+    ) -> None:
+        super().__init__(writable=writable)
+        if k1 < 0 or not 0 <= b <= 1:
+            raise SettingError(f"k1 must be 0 or more and b between 0 and 1, got {k1!r} and {b!r}")
+        self._cutter, self._k1, self._b = cutter, k1, b
+        self._boosts = with_defaults("boosts", boosts, BOOSTS)
+        self._lanes = with_defaults("lanes", lanes, LANE_WEIGHTS)
+
+    def add(self, chunks: Sequence[tuple[Chunk, Document]]) -> None:
+        """Index these; adding what is there already is harmless. Chunks of one ticket come in one call."""
+        entries = {chunk.id: self._indexed(chunk, document) for chunk, document in chunks}
+        self._replace([id >> TICKET_BITS for id in entries], entries)
+
+    def _indexed(self, chunk: Chunk, document: Document) -> _Indexed:
+        body = dict(zip(LANES, self._cutter.cut_joined(chunk.searchable_text), strict=True))
+        fields = {**head_terms(document, self._cutter), **body}
+        return _Indexed(chunk, document, {field: Counter(terms.split()) for field, terms in fields.items()})
+
+    def search(self, text: str, limit: int, where: Filter) -> list[Scored]:
+        """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text."""
+        question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
+        held = self._visible
+        if not held:
+            return []
+        total_terms: Counter[str] = Counter()
+        containing: Counter[tuple[str, str]] = Counter()
+        for entry in held.values():
+            for field, counts in entry.counts.items():
+                total_terms[field] += counts.total()
+                containing.update((field, token) for token in counts)
+
+        def score(term: Term, entry: _Indexed) -> float:
+            counts = entry.counts.get(term.field)
+            if not counts or not (frequency := counts[term.token]):
+                return 0.0
+            n = containing[term.field, term.token]
+            rarity = math.log(1 + (len(held) - n + 0.5) / (n + 0.5))
+            length = 1 - self._b + self._b * counts.total() * len(held) / total_terms[term.field]
+            return term.weight * rarity * frequency * (self._k1 + 1) / (frequency + self._k1 * length)
+
+        found = []
+        for id, entry in held.items():
+            total = sum(score(term, entry) for term in question.terms)
+            for phrase in question.phrases:
+                parts = [score(term, entry) for term in phrase]
+                total += sum(parts) if all(parts) else 0.0
+            if total > 0 and where.matches(attributes(record_of(entry.document), entry.chunk)):
+                found.append(Scored(id, total))
+        return sorted(found, key=lambda scored: (-scored.score, scored.chunk_id))[: max(limit, 0)]
+
+
+class MemoryVectorIndex(_MemoryIndex[Vector]):
+    """The cosine with every vector. It keeps the vectors it was given, so it needs no `exact`, and has no files."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        dim: int,
+        select: Callable[[Filter], Selection],
+        exact: Callable[[Sequence[int]], tuple[Ids, Matrix]] | None = None,
+        writable: bool = True,
+    ) -> None:
+        super().__init__(writable=writable)
+        self.dim, self._select = dim, select
+
+    def add(self, ids: Ids, vectors: Matrix) -> None:
+        """Index these; adding what is there already is harmless. Ids of one ticket come in one call, from ordinal 0."""
+        rows = np.asarray(vectors, dtype=np.float32)
+        self._check(rows.shape, (len(ids), self.dim))
+        if not np.isfinite(rows).all():
+            raise BackendError("a vector holds NaN or infinity; the embedder that made it is broken")
+        entries = dict(zip(np.asarray(ids).tolist(), rows.copy(), strict=True))
+        self._replace([id >> TICKET_BITS for id in entries], entries)
+
+    def search(self, vector: Vector, limit: int, where: Filter) -> list[Scored]:
+        """Best first by exact cosine, ties by id, at most `limit`; only what the filter allows."""
+        query = np.asarray(vector, dtype=np.float32)
+        self._check(query.shape, (self.dim,))
+        held, selection = self._visible, self._select(where)
+        if not query.any():
+            return []
+        found = [Scored(id, _cosine(query, row)) for id, row in held.items() if bool(selection.contains([id])[0])]
+        return sorted(found, key=lambda scored: (-scored.score, scored.chunk_id))[: max(limit, 0)]
+
+    def _check(self, got: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+        if got != wanted:
+            raise BackendError(
+                f"the vector index has {self.dim} dimensions, got an array of shape {got}, wanted {wanted}; "
+                "use the embedder that the home was made with"
+            )
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
+    # Seven digits: what 32-bit vectors have to say, so that equal vectors have equal scores.
+    return round(float(first @ second) / lengths, 7) + 0.0 if lengths else 0.0

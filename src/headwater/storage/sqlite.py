@@ -1,0 +1,388 @@
+"""The catalog in one SQLite file: documents, chunks, vectors, the queue of changes and the index that filters use."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from headwater.filters import ALL, Filter
+from headwater.selection import TICKET_BITS, Selection
+from headwater.storage._check import check, mend
+from headwater.storage._commit import PARAMETERS, Commit, Numbers
+from headwater.storage._database import Database
+from headwater.storage._reading import (
+    CHUNK_COLUMNS,
+    CHUNKS,
+    ITS_VERSION,
+    active_space,
+    as_matrix,
+    count,
+    draw,
+    listed,
+    read_chunks,
+    read_records,
+    supersede,
+)
+from headwater.storage._rows import (
+    LIGHT_COLUMNS,
+    RECORD_COLUMNS,
+    as_document,
+    change_row,
+    check_space,
+    check_version,
+    for_documents,
+    light_record,
+    readable,
+    row_change,
+    row_outline,
+    row_record,
+    storable,
+)
+from headwater.storage.selecting import Selector
+from headwater.types import (
+    Change,
+    Chunk,
+    Document,
+    Ids,
+    Matrix,
+    Record,
+    Space,
+    Vector,
+    Version,
+    attributes,
+    document_id,
+)
+
+# Vectors of texts that are gone and may come back (a file moved, an edit undone): 40 MB at 384 dimensions.
+IDLE_VECTORS: Final = 50_000
+# Up to here it is cheaper to read the allowed documents and sort them than to walk all of them in order.
+SORTED_HERE: Final = 2_000
+
+_CHANGE_COLUMNS: Final = "owner, collection, uri, kind, labels, stamp, payload, about"
+_ENQUEUE: Final = f"""
+insert into queue(document, {_CHANGE_COLUMNS}, place, ticket, previous, attempts, since)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?)
+on conflict(document) do update set
+  kind = excluded.kind, labels = excluded.labels, stamp = excluded.stamp, payload = excluded.payload,
+  about = excluded.about, previous = max(previous, ticket), ticket = 0, attempts = 0, since = excluded.since
+"""
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class SqliteCatalog:
+    """A Catalog in a file. One process at a time should commit; any number may read and enqueue."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        writable: bool = True,
+        now: Callable[[], str] = _utc_now,
+        idle_vectors: int = IDLE_VECTORS,
+    ) -> None:
+        self._database = Database(Path(path), writable=writable)
+        self._now, self._idle_vectors = now, idle_vectors
+        self._selector, self._numbers = Selector(), Numbers()
+
+    def generation(self) -> int:
+        """Grows with every commit that readers can see."""
+        with self._database.reading() as db:
+            return int(db.execute("select generation from counters").fetchone()[0])
+
+    # ------------------------------------------------------------------------------------------ spaces
+
+    def space(self) -> Space | None:
+        """The active space, or None in a new home."""
+        with self._database.reading() as db:
+            return active_space(db)
+
+    def open_space(self, space: Space) -> Space:
+        """Make the first space, or return the active one if it fits; raise SpaceMismatch with the remedy."""
+        active = self.space()
+        if active is None:
+            with self._database.writing() as db:
+                active = active_space(db)  # another process may have been quicker
+                if active is None:
+                    row = (space.embedder, space.dim, space.chunker, "active")
+                    made = db.execute("insert into space(embedder, dim, chunker, state) values (?, ?, ?, ?)", row)
+                    return replace(space, id=int(made.lastrowid or 0), state="active")
+        check_space(active, space)
+        return active
+
+    # ------------------------------------------------------------------------------------------- queue
+
+    def enqueue(self, changes: Iterable[Change]) -> int:
+        """Remember changes durably, the latest per (owner, collection, uri); return how many."""
+        latest = {document_id(c.owner, c.collection, c.uri): c for c in changes}
+        if not latest:
+            return 0
+        since = self._now()
+        rows = [(id, *change_row(change)) for id, change in latest.items()]
+        with self._database.writing() as db:
+            place = int(db.execute("select place from counters").fetchone()[0])
+            db.executemany(_ENQUEUE, [(*row, place + n, since) for n, row in enumerate(rows, 1)])
+            db.execute("update counters set place = ?", (place + len(rows),))
+        return len(latest)
+
+    def claim(self, limit: int) -> list[Change]:
+        """Open changes, oldest first, each under a fresh ticket. What an earlier ticket left behind is dead."""
+        with self._database.writing() as db:
+            sql = (
+                f"select document, max(ticket, previous), attempts, {_CHANGE_COLUMNS} from queue order by place limit ?"
+            )
+            rows = db.execute(sql, (limit,)).fetchall()
+            if not rows:
+                return []
+            first = draw(db, len(rows))
+            claimed = [row_change(row[3:], ticket=first + n, attempts=row[2] + 1) for n, row in enumerate(rows)]
+            db.executemany(
+                "update queue set ticket = ?, previous = 0, attempts = ? where document = ?",
+                [(change.ticket, change.attempts, row[0]) for change, row in zip(claimed, rows, strict=True)],
+            )
+            supersede(db, [(row[0], row[1]) for row in rows if row[1]])
+            return claimed
+
+    def draw(self, changes: Sequence[Change]) -> list[Change]:
+        """Give each a fresh ticket without queueing; an open change of the same document is taken over."""
+        if not changes:
+            return []
+        with self._database.writing() as db:
+            first = draw(db, len(changes))
+            drawn = [replace(change, ticket=first + n) for n, change in enumerate(changes)]
+            if count(db, "queue"):
+                self._take_over(db, {document_id(c.owner, c.collection, c.uri): c.ticket for c in drawn})
+        return drawn
+
+    def _take_over(self, db: sqlite3.Connection, tickets: Mapping[str, int]) -> None:
+        for document, ticket in tickets.items():
+            sql = "select max(ticket, previous) from queue where document = ?"
+            if row := db.execute(sql, (document,)).fetchone():
+                supersede(db, [(document, row[0])] if row[0] else [])
+                db.execute("update queue set ticket = ?, previous = 0 where document = ?", (ticket, document))
+
+    def pending(self) -> int:
+        """How many changes are open, claimed or not."""
+        with self._database.reading() as db:
+            return count(db, "queue")
+
+    def close(self, changes: Sequence[Change]) -> None:
+        """These changes need no commit (nothing had changed); they will not be claimed again.
+
+        Their stamps are recorded, so that equal ones need no reading next time, and a document that had failed is
+        again what its live version is.
+        """
+        named = [(document_id(c.owner, c.collection, c.uri), c) for c in changes]
+        if not named:
+            return
+        with self._database.writing() as db:
+            db.executemany("delete from queue where document = ? and ticket = ?", [(id, c.ticket) for id, c in named])
+            db.executemany(
+                "update document set stamp = coalesce(nullif(?, ''), stamp), "
+                "error = case when state = 'failed' then '' else error end, "
+                "state = (select state from version where version.ticket = document.ticket) "
+                "where id = ? and ticket != 0 and ticket <= ?",
+                [(storable(c.stamp), id, c.ticket) for id, c in named if c.kind == "put"],
+            )
+
+    # ---------------------------------------------------------------------------------------- versions
+
+    def commit(self, versions: Sequence[Version]) -> None:
+        """In one transaction make each version its document's only one and close its change.
+
+        A version whose document already has a higher ticket changes nothing. A failed one keeps the earlier version
+        alive with its stamp and hash, so that the next scan tries again, and records the reason. An empty one
+        replaces the earlier version: that text is gone.
+        """
+        if not versions:
+            return
+        space = self.space()
+        for version in versions:
+            check_version(version, space)
+        assert space is not None  # or the check had raised
+        with self._database.writing(on_failure=self._numbers.forget) as db:
+            work = Commit(db, space=space, numbers=self._numbers, now=self._now(), idle_vectors=self._idle_vectors)
+            work.apply(versions)
+
+    def dead(self) -> list[int]:
+        """Tickets whose chunks the indexes may still hold and must not."""
+        with self._database.reading() as db:
+            return [row[0] for row in db.execute("select ticket from dead order by ticket")]
+
+    def buried(self, tickets: Sequence[int]) -> None:
+        """The indexes hold nothing of these any more."""
+        if not len(tickets):
+            return
+        with self._database.writing() as db:
+            db.executemany("delete from dead where ticket = ?", [(int(ticket),) for ticket in tickets])
+
+    def tickets(self) -> Mapping[int, int]:
+        """Every live ticket of the active space that has chunks in the indexes, and how many."""
+        sql = (
+            "select ticket, chunks from version where chunks != 0 "
+            "and space = (select id from space where state = 'active')"
+        )
+        with self._database.reading() as db:
+            return dict(db.execute(sql).fetchall())
+
+    def last_ticket(self) -> int:
+        """The highest ticket ever drawn."""
+        with self._database.reading() as db:
+            return int(db.execute("select ticket from counters").fetchone()[0])
+
+    # ----------------------------------------------------------------------------------------- reading
+
+    def select(self, where: Filter) -> Selection:
+        """The chunk ids that the filter allows."""
+        with self._database.reading() as db:
+            generation = int(db.execute("select generation from counters").fetchone()[0])
+            found = self._selector.remembered(where, generation)
+        if found is not None:
+            return found
+        with self._database.reading(snapshot=True) as db:
+            return self._selector.select(db, where)
+
+    def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
+        """For those that are alive: (document id, start, end)."""
+        sql = f"select chunk.id, version.document, chunk.start, chunk.stop from {CHUNKS} {ITS_VERSION}"
+        with self._database.reading() as db:
+            rows = db.execute(sql, (listed(ids),)).fetchall()
+        return {id: (document, start, stop) for id, document, start, stop in rows}
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, tuple[Chunk, Record]]:
+        """For those that are alive: the chunk with its text, and its document's record."""
+        sql = f"select {CHUNK_COLUMNS} from {CHUNKS} {ITS_VERSION}"
+        with self._database.reading(snapshot=True) as db:
+            rows = db.execute(sql, (listed(ids),)).fetchall()
+            records = read_records(db, {row[1] for row in rows})
+            found = {chunk.id: chunk for chunk in read_chunks(db, rows)}
+        return {id: (found[id], records[found[id].document_id]) for id in map(int, ids) if id in found}
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """The live chunks of a document in order; the larger ones they were cut from are read by their ids."""
+        sql = (
+            f"select {CHUNK_COLUMNS} from version join chunk on chunk.id >= version.ticket << {TICKET_BITS} "
+            f"and chunk.id < (version.ticket << {TICKET_BITS}) + version.chunks "
+            "where version.ticket = (select ticket from document where id = ?) order by chunk.id"
+        )
+        with self._database.reading(snapshot=True) as db:
+            return read_chunks(db, db.execute(sql, (storable(document_id),)).fetchall())
+
+    def vectors(self, ids: Sequence[int]) -> tuple[Ids, Matrix]:
+        """The exact vectors of those that are alive, in any order, with their ids."""
+        sql = f"select chunk.id, vector.data from {CHUNKS} cross join vector on vector.id = chunk.vector"
+        with self._database.reading() as db:
+            rows = db.execute(sql, (listed(ids),)).fetchall()
+            space = active_space(db)  # once made, it stays
+        found = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+        return found, as_matrix([row[1] for row in rows], space.dim if space else 0)
+
+    def known_vectors(self, hashes: Sequence[bytes]) -> dict[bytes, Vector]:
+        """Vectors this space already holds for texts of these hashes: the embedding cache."""
+        wanted = list(dict.fromkeys(hashes))
+        rows: list[tuple[bytes, bytes]] = []
+        with self._database.reading() as db:
+            space = active_space(db)
+            if space is None:
+                return {}
+            for start in range(0, len(wanted), PARAMETERS):
+                some = wanted[start : start + PARAMETERS]
+                sql = f"select hash, data from vector where hash in ({', '.join('?' * len(some))}) and space = ?"
+                rows += db.execute(sql, (*some, space.id)).fetchall()
+        return dict(zip([row[0] for row in rows], as_matrix([row[1] for row in rows], space.dim), strict=True))
+
+    def document(self, document_id: str) -> Document | None:
+        """The document with its text."""
+        with self._database.reading(snapshot=True) as db:
+            record = read_records(db, {document_id}).get(document_id)
+            if record is None:
+                return None
+            bounds = (record.ticket << TICKET_BITS, (record.ticket + 1) << TICKET_BITS)
+            parts = db.execute("select body from text where id >= ? and id < ? order by id", bounds).fetchall()
+            sql = "select structure, blocks, links, pages, hidden from outline where ticket = ?"
+            outline = db.execute(sql, (record.ticket,)).fetchone()
+        return as_document(
+            record, text="".join(readable(part) for (part,) in parts), outline=row_outline(outline) if outline else {}
+        )
+
+    def record(self, document_id: str) -> Record | None:
+        """The document without its text."""
+        with self._database.reading() as db:
+            return read_records(db, {document_id}).get(document_id)
+
+    def records(self, where: Filter, *, limit: int | None = None, offset: int = 0) -> list[Record]:
+        """The documents that the filter allows, by collection and uri. Chunk-level keys allow any document."""
+        reduced = for_documents(where)
+        with self._database.reading(snapshot=True) as db:
+            if reduced == ALL:
+                sql = f"select {RECORD_COLUMNS} from document order by collection, uri, owner limit ? offset ?"
+                return [row_record(row) for row in db.execute(sql, (-1 if limit is None else limit, offset))]
+            allowed = self._allowed(db, reduced)
+            if len(allowed) <= SORTED_HERE:
+                found = sorted(read_records(db, allowed).values(), key=lambda r: (r.collection, r.uri, r.owner))
+                return found[offset : None if limit is None else offset + limit]
+            in_order = (id for (id,) in db.execute("select id from document order by collection, uri, owner"))
+            kept = [id for id in in_order if id in allowed][offset : None if limit is None else offset + limit]
+            records = read_records(db, kept)
+        return [records[id] for id in kept]
+
+    def _allowed(self, db: sqlite3.Connection, where: Filter) -> set[str]:
+        """The ids of the documents that the filter allows; those without a live version are asked one by one."""
+        selection = self._selector.select(db, where)
+        versions = db.execute("select ticket, document from version").fetchall()
+        firsts = np.fromiter((row[0] for row in versions), dtype=np.int64, count=len(versions)) << TICKET_BITS
+        allowed = {versions[n][1] for n in np.flatnonzero(selection.contains(firsts)).tolist()}
+        for row in db.execute(f"select {RECORD_COLUMNS} from document where ticket = 0"):
+            if where.matches(attributes(record := row_record(row))):
+                allowed.add(record.id)
+        return allowed
+
+    def stamps(self, owner: str, collection: str) -> Mapping[str, Record]:
+        """By uri: identity, state, error, chunks, stamp, content hash and ticket; the rest is for `record` to tell."""
+        sql = f"select {LIGHT_COLUMNS} from document where owner = ? and collection = ?"
+        with self._database.reading() as db:
+            rows = db.execute(sql, (storable(owner), storable(collection))).fetchall()
+        light = [light_record(row, owner=owner, collection=collection) for row in rows]
+        return {record.uri: record for record in light}
+
+    def statistics(self) -> Mapping[str, int]:
+        """documents, chunks, vectors, collections, pending, failed, empty, dead, generation, last_ticket."""
+        with self._database.reading(snapshot=True) as db:
+            sql = "select state, count(*) from document where state in ('failed', 'empty') group by state"
+            states = dict(db.execute(sql).fetchall())
+            generation, last_ticket = db.execute("select generation, ticket from counters").fetchone()
+            return {
+                "documents": count(db, "document"),
+                "chunks": db.execute("select coalesce(sum(chunks), 0) from version").fetchone()[0],
+                "vectors": count(db, "vector") - count(db, "idle"),
+                "collections": count(db, "(select distinct owner, collection from document)"),
+                "pending": count(db, "queue"),
+                "failed": states.get("failed", 0),
+                "empty": states.get("empty", 0),
+                "dead": count(db, "dead"),
+                "generation": generation,
+                "last_ticket": last_ticket,
+            }
+
+    def check(self) -> list[str]:
+        """What is wrong inside the catalog itself, in words; empty when all is well."""
+        with self._database.reading(snapshot=True) as db:
+            return check(db)
+
+    def repair(self) -> None:
+        """Mend what can be mended from within: rows of nothing go, a document that lost its text says so."""
+        with self._database.writing(on_failure=self._numbers.forget) as db:
+            mend(db)
+        self._numbers.forget()
+
+    def close_store(self) -> None:
+        """Let go of files and connections."""
+        self._database.close()

@@ -1,0 +1,208 @@
+"""What every catalog must answer: the half of `CatalogContract` that reads."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headwater.filters import ALL, parse
+from headwater.protocols import Catalog
+from headwater.selection import TICKET_BITS
+from headwater.testing.versions import SPACE, embedded, made, named, put
+from headwater.types import (
+    Change,
+    Version,
+    text_hash,
+)
+
+
+class CatalogReadingContract:
+    """For a Catalog that can be committed to."""
+
+    def open_catalog(self, path: Path) -> Catalog:
+        """The catalog under test at this path, which may not exist yet; it is opened anew several times."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def catalog(self, tmp_path: Path) -> Any:
+        """A new catalog with a space."""
+        made_catalog = self.open_catalog(tmp_path / "catalog")
+        made_catalog.open_space(SPACE)
+        yield made_catalog
+        assert made_catalog.check() == []
+        made_catalog.close_store()
+
+    def add(self, catalog: Catalog, uri: str, text: str, **fields: Any) -> Change:
+        """Draw a ticket and commit; what `made` takes goes to it, `owner`, `collection` and `stamp` to the change."""
+        own = {key: fields.pop(key) for key in ("owner", "collection", "stamp") if key in fields}
+        [change] = catalog.draw([put(uri, **own)])
+        catalog.commit([made(change, text, **fields)])
+        return change
+
+    def remove(self, catalog: Catalog, uri: str) -> Change:
+        [change] = catalog.draw([Change(uri=uri, kind="delete")])
+        catalog.commit([Version(change=change)])
+        return change
+
+    # ----------------------------------------------------------------------------------------- vectors
+
+    def test_vectors_come_with_their_ids_and_once_per_text(self, catalog: Catalog) -> None:
+        change = self.add(catalog, "u", "one\ntwo\none")
+        self.add(catalog, "v", "two")
+        first = change.ticket << TICKET_BITS
+        ids, matrix = catalog.vectors([first + 2, first, first + 1, first])
+        assert sorted(ids.tolist()) == [first, first + 1, first + 2]
+        expected = dict(zip([first, first + 1, first + 2], embedded(["one", "two", "one"]), strict=True))
+        for id, row in zip(ids.tolist(), matrix, strict=True):
+            assert np.allclose(row, expected[id], atol=1e-3)
+        assert matrix.dtype == np.float32 and catalog.statistics()["vectors"] == 2
+
+    def test_known_vectors_are_those_of_texts_seen_before(self, catalog: Catalog) -> None:
+        self.add(catalog, "u", "one\ntwo", indexed_as="t: {}")
+        known = catalog.known_vectors([text_hash("t: one"), text_hash("one"), text_hash("t: two")])
+        assert set(known) == {text_hash("t: one"), text_hash("t: two")}
+        assert np.allclose(known[text_hash("t: one")], embedded(["t: one"])[0], atol=1e-3)
+        self.remove(catalog, "u")
+        assert set(catalog.known_vectors([text_hash("t: one")])) == {text_hash("t: one")}, "the text may come back"
+        assert catalog.statistics()["vectors"] == 0
+
+    def test_text_without_vectors_is_stored_too(self, catalog: Catalog) -> None:
+        [change] = catalog.draw([put("u")])
+        catalog.commit([replace(made(change, "text"), vectors=None, state="indexed")])
+        assert catalog.tickets() == {change.ticket: 1}
+        assert len(catalog.vectors([change.ticket << TICKET_BITS])[0]) == 0
+
+    # ----------------------------------------------------------------------------------------- filters
+
+    def test_filters_mean_what_matches_says(self, catalog: Catalog) -> None:
+        red = self.add(
+            catalog, "a", "# Methods\none\n| t", tags=("red", "2025-03-09"), updated="2025-03-01", meta={"year": 2020}
+        )
+        none = self.add(catalog, "b", "two\n`c`", archived=True, updated="2024-03-01", meta={"year": 2022.5})
+        ids = {"a0": red, "a1": red, "a2": red, "b0": none, "b1": none}
+        by_name = {name: (change.ticket << TICKET_BITS) + int(name[1]) for name, change in ids.items()}
+        for text, expected in {
+            "*": "a0 a1 a2 b0 b1",
+            "tag = red": "a0 a1 a2",
+            "tag != red": "b0 b1",
+            "not tag = green": "a0 a1 a2 b0 b1",
+            "tag = 2025-03": "a0 a1 a2",
+            "tag in (2025, x)": "a0 a1 a2",
+            "updated = 2024": "b0 b1",
+            "archived": "b0 b1",
+            "not archived and date >= 2025": "a0 a1 a2",
+            "year > 2020": "b0 b1",
+            "missing = 1": "",
+            "missing != 1": "a0 a1 a2 b0 b1",
+            "section = Methods": "a0 a1 a2",
+            "section != Methods": "b0 b1",
+            "kind = table or kind = code": "a2 b1",
+            "kind = prose": "a0 a1 b0",
+            "page = 2": "a0 b0",
+            "page >= 3": "a2",
+            "tag = red and page >= 3 or kind = code": "a2 b1",
+            "tag in ()": "",
+            "uri = a": "a0 a1 a2",
+            f"id in ({named(red)}, x)": "a0 a1 a2",
+        }.items():
+            allowed = catalog.select(parse(text)).contains(list(by_name.values()))
+            found = " ".join(name for name, yes in zip(by_name, allowed, strict=True) if yes)
+            assert found == expected, text
+
+    def test_a_filter_sees_what_came_after_it_was_first_asked(self, catalog: Catalog) -> None:
+        filters = [parse(t) for t in ("tag = red", "tag != red", "page = 1", "not page = 1", "tag = red or page = 1")]
+        early, *_ = drawn = catalog.draw([put("a"), put("b"), put("c"), put("d")])
+        for change in (*drawn[1:], early):  # the lowest ticket comes last
+            for where in filters:
+                catalog.select(where)
+            tags = ("red",) if change.uri in "ac" else ()
+            catalog.commit([made(change, "one\ntwo\nthree", tags=tags)])
+            live = [(t << TICKET_BITS) + n for t, count in catalog.tickets().items() for n in range(count)]
+            red = {c.ticket for c in drawn if c.uri in "ac"}
+            answers = {
+                "tag = red": [id >> TICKET_BITS in red for id in live],
+                "tag != red": [id >> TICKET_BITS not in red for id in live],
+                "page = 1": [id % 8 == 0 for id in live],
+                "not page = 1": [id % 8 != 0 for id in live],
+                "tag = red or page = 1": [id >> TICKET_BITS in red or id % 8 == 0 for id in live],
+            }
+            for where, expected in zip(filters, answers.values(), strict=True):
+                assert catalog.select(where).contains(live).tolist() == expected
+
+    def test_records_are_in_order_and_in_pages(self, catalog: Catalog) -> None:
+        for uri in ("b", "a", "d", "c"):
+            self.add(
+                catalog, uri, "# S\ntext", collection="y" if uri == "a" else "x", tags=("t",) if uri != "c" else ()
+            )
+        assert [r.uri for r in catalog.records(ALL)] == ["b", "c", "d", "a"]
+        assert [r.uri for r in catalog.records(ALL, limit=2, offset=1)] == ["c", "d"]
+        assert [r.uri for r in catalog.records(parse("tag = t"), limit=2, offset=1)] == ["d", "a"]
+        assert catalog.records(parse("tag = t"), limit=0) == [] and catalog.records(parse("tag = u")) == []
+        for where in (
+            "section = S",
+            "section = no",
+            "not section = S",
+            "page = 1 and kind = prose",
+            "tag = u or page = 9",
+        ):
+            assert len(catalog.records(parse(where))) == 4, "conditions on chunks allow any document"
+        assert [r.uri for r in catalog.records(parse("not (tag = t or section = no)"))] == ["c"]
+
+    # ------------------------------------------------------------------------------------------- whole
+
+    def test_statistics_count(self, catalog: Catalog) -> None:
+        self.add(catalog, "u", "one\ntwo")
+        self.add(catalog, "u", "one\ntwo\nthree")
+        catalog.enqueue([put("v"), put("w")])
+        counts = catalog.statistics()
+        expected = {"documents": 1, "chunks": 3, "vectors": 3, "collections": 1, "pending": 2, "failed": 0, "empty": 0}
+        assert {key: counts[key] for key in expected} == expected
+        assert (counts["dead"], counts["last_ticket"], counts["generation"]) == (1, 2, catalog.generation())
+
+    def test_it_can_be_used_from_several_threads(self, catalog: Catalog) -> None:
+        change = self.add(catalog, "steady", "one\ntwo", tags=("t",))
+        first, wrong = change.ticket << TICKET_BITS, []
+        stop = threading.Event()
+
+        def read() -> None:
+            while not stop.is_set():
+                found = catalog.chunks([first, first + 1])
+                allowed = catalog.select(parse("tag = t")).contains([first])
+                if [c.text for c, _ in found.values()] != ["one", "two"] or not allowed[0]:
+                    wrong.append(found)
+
+        readers = [threading.Thread(target=read) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        for n in range(30):
+            self.add(catalog, f"u{n % 3}", f"text {n}", tags=("t",) if n % 2 else ())
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert wrong == [] and catalog.statistics()["documents"] == 4
+
+    def test_readers_see_the_old_or_the_new_and_nothing_between(self, catalog: Catalog) -> None:
+        id = named(self.add(catalog, "u", "0 0\n0 1\n0 2"))
+        stop, wrong = threading.Event(), []
+
+        def read() -> None:
+            while not stop.is_set():
+                chunks = catalog.chunks_of(id)
+                versions = {chunk.text.split()[0] for chunk in chunks}
+                if len(chunks) != 3 or len(versions) != 1:
+                    wrong.append(chunks)
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for n in range(1, 40):
+            self.add(catalog, "u", f"{n} 0\n{n} 1\n{n} 2")
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert wrong == []

@@ -1,0 +1,46 @@
+"""What all tests share: no surprises from the environment, and a run of Hypothesis that is the same everywhere."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines are shared and noisy: a slow example is not a failing one.
+settings.register_profile("quick", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the person who runs the tests may reach them."""
+    for variable in list(os.environ):
+        if variable.startswith("HEADWATER_"):
+            monkeypatch.delenv(variable)
+
+
+@pytest.fixture
+def handbook(tmp_path: Path) -> Iterator[Path]:
+    """A small folder in two languages."""
+    folder = tmp_path / "handbook"
+    (folder / "hr").mkdir(parents=True)
+    (folder / "hr" / "leave.md").write_text(
+        "---\ntags: [hr, leave]\ndate: 2025-03-01\n---\n# Parental leave\n\n"
+        "Parents are entitled to 26 weeks of leave. Of these, 18 weeks are paid in full.\n\n"
+        "## Splitting\n\nThe leave may be taken in two parts within the first year.\n",
+        encoding="utf-8",
+    )
+    (folder / "pump.md").write_text(
+        "---\ntags: [ops]\n---\n# Pump manual\n\nError PPR-9087 means the intake is blocked. "
+        "Clean the screen and restart the pump.\n",
+        encoding="utf-8",
+    )
+    (folder / "年假.md").write_text(
+        "# 年假制度\n\n员工每年享有十五天带薪年假。入职不满一年的员工按月折算。\n\n"
+        "## 申请\n\n年假须提前两周在系统中申请，由部门主管批准。\n",
+        encoding="utf-8",
+    )
+    (folder / "notes.txt").write_text("The flood of 1998 reached 7.42 metres at the old bridge.\n", encoding="utf-8")
+    yield folder

@@ -1,0 +1,217 @@
+"""Random documents, queries and filters: tantivy and turbovec against the reference in memory.
+
+Scores may differ in their last digits, so chunks whose reference scores are closer than that may change places; ranks
+are compared by score, and what is found by membership above the cut.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.filters import ALL, Compare, Contains, Filter, Has, In, Not, conjoin, disjoin
+from headwater.selection import TICKET_BITS
+from headwater.storage import text as tantivy_adapter
+from headwater.storage.memory import MemoryTextIndex, MemoryVectorIndex
+from headwater.storage.text import TantivyIndex
+from headwater.storage.vectors import TurbovecIndex
+from headwater.testing._shelf import Pair, Shelf, ids_of, make_visible
+from headwater.tokens import Cutter
+from headwater.types import Matrix, Scored
+
+DIM = 12
+CUTTER = Cutter(dictionary=["东湖", "river bank"])
+
+WORDS = [
+    "heron",
+    "river",
+    "rivers",
+    "bank",
+    "PPR-9087",
+    "C++",
+    "3.14",
+    "北京",
+    "大学",
+    "北京大学",
+    "东湖",
+    "湖东",
+    "的",
+]
+# At most 30 words of at most 4 terms each: lengths up to 40 are exact in tantivy, and longer ones are tested apart.
+texts = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
+queries = st.lists(st.sampled_from([*WORDS, "unknown", "湖", "ppr"]), max_size=6).map(" ".join)
+tags = st.lists(st.sampled_from(["red", "blue", "heron"]), max_size=2, unique=True).map(tuple)
+sections = st.sampled_from(["", "Methods", "Methods > Data", "结果"])
+
+passages = st.fixed_dictionaries(
+    {"text": texts, "section": sections, "pages": st.sampled_from([(), (1,), (2, 3)]), "code": st.booleans()}
+)
+documents = st.fixed_dictionaries(
+    {
+        "passages": st.lists(passages, min_size=1, max_size=4),
+        "title": texts,
+        "description": texts,
+        "tags": tags,
+        "owner": st.sampled_from(["ann", "bob"]),
+        "archived": st.booleans(),
+        "year": st.integers(2020, 2023),
+    }
+)
+libraries = st.lists(documents, min_size=1, max_size=12)
+
+leaves: st.SearchStrategy[Filter] = st.one_of(
+    st.builds(Compare, st.just("tag"), st.sampled_from(["=", "!="]), st.sampled_from(["red", "blue"])),
+    st.builds(Compare, st.just("page"), st.sampled_from(["=", ">=", "<", "!="]), st.integers(1, 3)),
+    st.builds(Compare, st.just("year"), st.sampled_from(["=", ">=", "<"]), st.integers(2020, 2023)),
+    st.builds(Compare, st.just("owner"), st.just("="), st.sampled_from(["ann", "bob", "nobody"])),
+    st.builds(Contains, st.just("section"), st.sampled_from(["methods", "结"])),
+    st.builds(In, st.just("kind"), st.sampled_from([("code",), ("prose", "table")])),
+    st.just(Has("archived")),
+    st.just(ALL),
+)
+filters: st.SearchStrategy[Filter] = st.recursive(
+    leaves,
+    lambda inner: st.one_of(st.builds(Not, inner), st.builds(conjoin, inner, inner), st.builds(disjoin, inner, inner)),
+    max_leaves=5,
+)
+
+
+def put(shelf: Shelf, library: Sequence[dict[str, Any]], vectors: Matrix | None = None) -> list[list[Pair]]:
+    """The library's documents on the shelf, with gaps between the tickets."""
+    pairs, start = [], 0
+    for ticket, about in enumerate(library):
+        found = about["passages"]
+        rows = None if vectors is None else vectors[start : start + len(found)]
+        start += len(found)
+        pairs.append(
+            shelf.put(
+                3 * ticket + 1,
+                *(one["text"] for one in found),
+                chunks=[
+                    {"section": one["section"], "pages": one["pages"], "kind": "code" if one["code"] else "prose"}
+                    for one in found
+                ],
+                vectors=rows,
+                title=about["title"],
+                description=about["description"],
+                tags=about["tags"],
+                owner=about["owner"],
+                archived=about["archived"],
+                meta={"year": about["year"]},
+            )
+        )
+    return pairs
+
+
+def assert_same(got: list[Scored], everything: list[Scored], limit: int, tolerance: float) -> None:
+    """`got` is a correct first `limit` of the reference's full result."""
+    truth = {scored.chunk_id: scored.score for scored in everything}
+    wanted = everything[:limit]
+    assert len(got) == len(wanted)
+    assert len(set(ids_of(got))) == len(got)
+    for mine, theirs in zip(got, wanted, strict=True):
+        assert mine.chunk_id in truth, "found what the reference does not find or the filter does not allow"
+        assert mine.score == pytest.approx(theirs.score, rel=tolerance, abs=tolerance)
+        assert truth[mine.chunk_id] == pytest.approx(theirs.score, rel=2 * tolerance, abs=2 * tolerance)
+    exact = {id for id, score in truth.items() if sum(abs(score - other) <= tolerance for other in truth.values()) == 1}
+    apart = [id for id in ids_of(wanted) if id in exact]
+    assert [id for id in ids_of(got) if id in exact] == apart
+
+
+@settings(max_examples=settings.default.max_examples // 3)  # an example is an index on disk and several searches
+@given(
+    library=libraries,
+    cases=st.lists(st.tuples(queries, filters, st.integers(1, 20)), min_size=3, max_size=6),
+    at_once=st.booleans(),
+    way=st.sampled_from(["ranges", "ids", "tickets", "check", "check, then tickets"]),
+)
+def test_tantivy(
+    *, library: list[dict[str, Any]], cases: list[tuple[str, Filter, int]], at_once: bool, way: str
+) -> None:
+    shelf = Shelf()
+    pairs = put(shelf, library)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tantivy_adapter, "MAX_RANGES", 4 if way == "ranges" else 0)
+        patch.setattr(tantivy_adapter, "MAX_SET", {"ids": 2_000, "tickets": 15}.get(way, 0))
+        patch.setattr(tantivy_adapter, "MAX_FETCH", 1 if way.endswith("then tickets") else 20_000)
+        patch.setattr(tantivy_adapter, "TIE_MARGIN", 1)
+        index = TantivyIndex(Path(folder) / "index", select=shelf.select, cutter=CUTTER, heap_mb=15)
+        reference = MemoryTextIndex(cutter=CUTTER)
+        for batch in [[pair for document in pairs for pair in document]] if at_once else pairs[:4]:
+            for one in (index, reference):
+                one.add(batch)
+                one.flush()
+        for one in (index, reference):
+            one.refresh()
+        assert dict(index.tickets()) == reference.tickets()
+        for query, where, limit in cases:
+            got = index.search(query, limit, where)
+            assert_same(got, reference.search(query, 1_000, where), limit, tolerance=1e-4)
+            assert got == sorted(got, key=lambda scored: (-scored.score, scored.chunk_id))
+        index.close()
+
+
+def test_tantivy_rounds_long_passages_by_little(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    shelf = Shelf()
+    pairs = [
+        pair
+        for ticket in range(1, 60)
+        for pair in shelf.put(ticket, " ".join(random.choice(WORDS, size=random.integers(50, 400))))
+    ]
+    index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=CUTTER, heap_mb=15)
+    reference = MemoryTextIndex(cutter=CUTTER)
+    for one in (index, reference):
+        one.add(pairs)
+        make_visible(one)
+    wanted = {scored.chunk_id: scored.score for scored in reference.search("heron 北京大学 PPR-9087", 100, ALL)}
+    got = {scored.chunk_id: scored.score for scored in index.search("heron 北京大学 PPR-9087", 100, ALL)}
+    assert len(wanted) == 59
+    assert got.keys() == wanted.keys()
+    assert [got[id] for id in wanted] == pytest.approx(list(wanted.values()), rel=0.05)
+
+
+@given(
+    library=libraries,
+    where=filters,
+    limit=st.integers(1, 20),
+    seed=st.integers(0, 10_000),
+    score_all=st.sampled_from([0, 512]),
+    coarse=st.booleans(),
+)
+def test_turbovec(
+    *, library: list[dict[str, Any]], where: Filter, limit: int, seed: int, score_all: int, coarse: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    count = sum(len(about["passages"]) for about in library)
+    # Small whole numbers make equal vectors, opposite ones and zero vectors likely.
+    rows = random.integers(-1, 2, (count, DIM)) * (random.random((count, 1)) < 0.9)
+    if coarse:
+        rows[:, 3:] = 0
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    vectors = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    query = random.standard_normal(DIM).astype(np.float32)
+    shelf = Shelf()
+    pairs = [pair for document in put(shelf, library, vectors) for pair in document]
+    ids = np.array([chunk.id for chunk, _ in pairs], dtype=np.int64)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headwater.storage.vectors.SCORE_ALL", score_all)
+        index = TurbovecIndex(Path(folder) / "index", dim=DIM, select=shelf.select, exact=shelf.exact, shortlist=30)
+        reference = MemoryVectorIndex(dim=DIM, select=shelf.select)
+        for one in (index, reference):
+            one.add(ids, vectors)
+            one.remove([1] if seed % 2 else [])
+            make_visible(one)
+        assert index.tickets() == reference.tickets()
+        got = index.search(query, limit, where)
+        assert_same(got, reference.search(query, 1_000, where), limit, tolerance=1e-6)
+        assert got == sorted(got, key=lambda scored: (-scored.score, scored.chunk_id))
+        index.close()
+        again = TurbovecIndex(Path(folder) / "index", dim=DIM, select=shelf.select, exact=shelf.exact, shortlist=30)
+        assert again.search(query, limit, where) == got
+    assert all(scored.chunk_id >> TICKET_BITS for scored in got)

@@ -1,0 +1,183 @@
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwater.errors import HomeDamaged, HomeLocked, SettingError, UsageError
+from headwater.filters import ALL
+from headwater.protocols import TextIndex
+from headwater.selection import TICKET_BITS
+from headwater.storage.memory import MemoryTextIndex
+from headwater.storage.text import FORMAT_FILE, TantivyIndex
+from headwater.testing._shelf import Shelf, ids_of, make_visible
+from headwater.testing.contracts import TextIndexContract
+from headwater.tokens import Cutter
+
+
+class TestMemory(TextIndexContract):
+    persistent = False
+
+    def open_index(self, path: Path, shelf: Shelf) -> TextIndex:
+        return MemoryTextIndex(cutter=self.cutter)
+
+    def test_bm25_as_in_the_textbook(self, index: TextIndex, shelf: Shelf) -> None:
+        only_words = {"boosts": {"content": 1.0}, "lanes": {"words": 1.0}}
+        flat = MemoryTextIndex(cutter=self.cutter, k1=0.0, **only_words)
+        self.fill(flat, shelf.put(1, "heron heron river"), shelf.put(2, "heron"), shelf.put(3, "fox"))
+        rarity = np.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+        assert [scored.score for scored in flat.search("heron", 10, ALL)] == pytest.approx([rarity, rarity])
+        assert ids_of(flat.search("heron", 10, ALL)) == [1 << TICKET_BITS, 2 << TICKET_BITS]
+        full = MemoryTextIndex(cutter=self.cutter, k1=1.5, b=1.0, **only_words)
+        self.fill(full, shelf.put(1, "heron heron river"), shelf.put(2, "heron"), shelf.put(3, "fox"))
+        long = rarity * 2 * 2.5 / (2 + 1.5 * 3 / (5 / 3))
+        short = rarity * 1 * 2.5 / (1 + 1.5 * 1 / (5 / 3))
+        assert [scored.score for scored in full.search("heron", 10, ALL)] == pytest.approx(sorted([long, short])[::-1])
+
+
+class TestTantivy(TextIndexContract):
+    def open_index(self, path: Path, shelf: Shelf) -> TextIndex:
+        return TantivyIndex(path, select=shelf.select, cutter=self.cutter, heap_mb=15)
+
+    def test_a_reader_may_not_write(self, tmp_path: Path, shelf: Shelf) -> None:
+        reader = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=self.cutter, writable=False)
+        assert reader.search("heron", 10, ALL) == []
+        for write in (lambda: reader.add(shelf.put(1, "heron")), lambda: reader.remove([1]), reader.clear):
+            with pytest.raises(UsageError, match="writable"):
+                write()
+        assert not (tmp_path / "index").exists()
+
+    def test_one_writer_at_a_time(self, index: TextIndex, shelf: Shelf, tmp_path: Path) -> None:
+        self.fill(index, shelf.put(1, "heron"))
+        other = self.open_index(tmp_path / "index", shelf)
+        with pytest.raises(HomeLocked, match="another process"):
+            other.add(shelf.put(2, "heron"))
+        index.release()
+        self.fill(other, shelf.put(2, "heron"))
+        index.refresh()
+        assert index.tickets() == {1: 1, 2: 1}
+
+    @pytest.mark.parametrize("setting", [{"k1": 1.5}, {"b": 0.5}, {"heap_mb": 1}, {"boosts": {"titel": 2.0}}])
+    def test_settings_that_cannot_be(self, tmp_path: Path, setting: dict[str, object]) -> None:
+        with pytest.raises(SettingError, match=next(iter(setting))):
+            TantivyIndex(tmp_path, select=Shelf().select, cutter=self.cutter, **setting)
+
+    def test_boosts_are_settings(self, tmp_path: Path, shelf: Shelf) -> None:
+        reversed_boosts = {"title": 1.0, "content": 9.0, "tags": 0.0}
+        index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=self.cutter, boosts=reversed_boosts)
+        self.fill(
+            index,
+            shelf.put(1, "fox", title="heron"),
+            shelf.put(2, "heron"),
+            shelf.put(3, "fox", tags=("heron",)),
+        )
+        assert self.found(index, "heron") == [2, 1]
+
+    def test_many_small_additions_leave_few_segments(self, tmp_path: Path, shelf: Shelf) -> None:
+        for ticket in range(1, 41):
+            index = self.open_index(tmp_path / "index", shelf)
+            index.add(shelf.put(ticket, "heron"))
+            index.flush()
+            index.close()
+        assert len(json.loads((tmp_path / "index" / "meta.json").read_text("utf-8"))["segments"]) <= 16
+        assert len(self.found(self.open_index(tmp_path / "index", shelf), "heron", 100)) == 40
+
+    # -- damage
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, shelf: Shelf) -> Path:
+        index = self.open_index(tmp_path / "index", shelf)
+        self.fill(index, shelf.put(1, "heron one", "heron two"), shelf.put(2, "heron three"))
+        index.close()
+        return tmp_path / "index"
+
+    def damage_is_told_and_mended(self, folder: Path, shelf: Shelf) -> None:
+        index = self.open_index(folder, shelf)
+        with pytest.raises(HomeDamaged, match="check --repair"):
+            index.refresh()
+            index.search("heron", 10, ALL)
+        index.clear()
+        assert index.tickets() == {}
+        self.fill(index, shelf.put(3, "heron again"))
+        assert self.found(index, "heron") == [3]
+        assert self.found(self.open_index(folder, shelf), "heron") == [3]
+
+    @pytest.mark.parametrize("kind", ["meta.json", ".managed.json", ".idx", ".term", ".fast", ".fieldnorm", ".store"])
+    @pytest.mark.parametrize("harm", ["gone", "cut", "empty"])
+    def test_a_damaged_file(self, folder: Path, shelf: Shelf, kind: str, harm: str) -> None:
+        victims = [path for path in folder.iterdir() if path.name.endswith(kind)]
+        assert victims
+        for path in victims:
+            content = path.read_bytes()
+            if harm == "gone":
+                path.unlink()
+            else:
+                path.write_bytes(content[: len(content) // 2] if harm == "cut" else b"")
+        if (kind, harm) == (".managed.json", "gone"):
+            assert self.found(self.open_index(folder, shelf), "heron") != []
+        else:
+            self.damage_is_told_and_mended(folder, shelf)
+
+    @pytest.mark.parametrize("content", [None, b"", b"headwater text index 0\n", b"\xff\xfe"])
+    def test_another_format_must_be_rebuilt(self, folder: Path, shelf: Shelf, content: bytes | None) -> None:
+        if content is None:
+            (folder / FORMAT_FILE).unlink()
+        else:
+            (folder / FORMAT_FILE).write_bytes(content)
+        self.damage_is_told_and_mended(folder, shelf)
+
+    def test_a_folder_that_is_gone_or_never_finished_is_empty(self, folder: Path, shelf: Shelf) -> None:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / "meta.json").write_text("{", "utf-8")  # killed while it was made
+        index = self.open_index(folder, shelf)
+        assert index.search("heron", 10, ALL) == []
+        self.fill(index, shelf.put(1, "heron"))
+        assert self.found(index, "heron") == [1]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from headwater.storage.text import TantivyIndex
+from headwater.testing._shelf import Shelf
+from headwater.tokens import Cutter
+shelf = Shelf()
+index = TantivyIndex(Path(sys.argv[1]), select=shelf.select, cutter=Cutter(), heap_mb=15)
+for ticket in range(int(sys.argv[2]), 10**6):
+    index.add(shelf.put(ticket, *["heron at the river"] * 20))
+    if ticket % 3 == 0:
+        index.remove([ticket - 2])
+    index.flush()
+    print(ticket, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
+def test_killed_at_any_moment_nothing_flushed_is_lost(tmp_path: Path) -> None:
+    shelf, random, first = Shelf(), np.random.default_rng(0), 1
+    index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=Cutter(), writable=False)
+    for _ in range(5):
+        command = [sys.executable, "-c", WRITER, str(tmp_path / "index"), str(first)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            said = [int(writer.stdout.readline())]
+            time.sleep(float(random.uniform(0, 0.15)))
+            writer.send_signal(signal.SIGKILL)
+            said += [int(line) for line in writer.stdout]
+        index.refresh()
+        held = dict(index.tickets())
+        expected = {ticket: 20 for ticket in range(1, said[-1] + 1) if ticket % 3 != 1 or ticket + 2 > said[-1]}
+        # The one after the last that was told may have been flushed too, with its removal.
+        after = {**expected, said[-1] + 1: 20}
+        if (said[-1] + 1) % 3 == 0:
+            del after[said[-1] - 1]
+        assert held in (expected, after)
+        first = max(held) + 1
+        make_visible(index)

@@ -1,0 +1,94 @@
+"""A disk without room: the error says so, nothing acknowledged is lost, and work goes on when there is room again."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import DiskFull
+from headwater.filters import ALL, parse
+from headwater.storage.sqlite import SqliteCatalog
+from headwater.testing.versions import SPACE, made, named, put
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[SqliteCatalog]:
+    opened = SqliteCatalog(tmp_path / "catalog.sqlite")
+    opened.open_space(SPACE)
+    yield opened
+    opened.close_store()
+
+
+def bound(catalog: SqliteCatalog, *, spare_pages: int) -> None:
+    """Let the file grow by so many pages and no more, which SQLite reports as it reports a full disk."""
+    db = catalog._database._writer
+    assert db is not None
+    pages = db.execute("pragma page_count").fetchone()[0]
+    db.execute(f"pragma max_page_count = {pages + spare_pages}")
+
+
+def text(n: int) -> str:
+    return "\n".join(f"line {line} of version {n} " + "x" * 200 for line in range(50))
+
+
+def test_a_full_disk_loses_nothing_that_was_acknowledged(catalog: SqliteCatalog) -> None:
+    acknowledged: dict[str, str] = {}
+    refused = 0
+    bound(catalog, spare_pages=40)
+    for n in range(60):
+        uri = f"u{n % 20}"
+        try:
+            [change] = catalog.draw([put(uri)])
+            catalog.commit([made(change, text(n), tags=("t",))])
+        except DiskFull as error:
+            assert "make room" in str(error)
+            refused += 1
+        else:
+            acknowledged[named(change)] = text(n)
+        for id, expected in acknowledged.items():
+            document = catalog.document(id)
+            assert document is not None and document.text == expected
+    assert refused > 5 and len(acknowledged) > 5
+    assert catalog.check() == []
+    assert {record.id for record in catalog.records(parse("tag = t"))} == set(acknowledged)
+
+    bound(catalog, spare_pages=100_000)
+    last = catalog.last_ticket()
+    for n in range(20):
+        [change] = catalog.draw([put(f"u{n}")])
+        catalog.commit([made(change, text(n))])
+    assert len(catalog.records(ALL)) == 20 and catalog.last_ticket() == last + 20
+    assert catalog.check() == []
+
+
+def test_a_queue_that_does_not_fit_is_refused_whole(catalog: SqliteCatalog) -> None:
+    catalog.enqueue([put("kept")])
+    bound(catalog, spare_pages=2)
+    with pytest.raises(DiskFull):
+        catalog.enqueue([put(f"u{n}", stamp="s" * 1000) for n in range(200)])
+    assert catalog.pending() == 1
+    assert [change.uri for change in catalog.claim(10)] == ["kept"]
+
+
+def test_an_error_in_the_midst_of_a_commit_leaves_nothing_of_it(
+    catalog: SqliteCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [old] = catalog.draw([put("u")])
+    catalog.commit([made(old, "# Old\nold", tags=("old",))])
+    [new] = catalog.draw([put("u")])
+    version = made(new, "# New\nnew", tags=("new",))
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("headwater.storage._commit.Commit._write_floors", no_room)
+    with pytest.raises(DiskFull):
+        catalog.commit([version])
+    monkeypatch.undo()
+    assert catalog.tickets() == {old.ticket: 2} and catalog.dead() == []
+    assert [r.ticket for r in catalog.records(parse("tag = old"))] == [old.ticket]
+    catalog.commit([version])
+    assert catalog.tickets() == {new.ticket: 2} and catalog.check() == []
+    assert [chunk.section for chunk in catalog.chunks_of(named(new))] == ["New", "New"]
+    assert [r.ticket for r in catalog.records(parse("tag = new"))] == [new.ticket]

@@ -1,0 +1,173 @@
+"""Wrong input: each a clear message on standard error, the right exit code, and the index as it was."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headwater.build import CATALOG_FILE, open_home
+from headwater.testing.command import headwater
+
+
+@pytest.fixture
+def home(tmp_path: Path, handbook: Path) -> Path:
+    home = tmp_path / "kb"
+    assert headwater("add", str(handbook), "--home", str(home)).code == 0
+    return home
+
+
+def intact(home: Path) -> bool:
+    with open_home(home, create=False) as kb:
+        return kb.check() == [] and len(kb.documents()) >= 4 and len(kb.search("parental leave")) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("add", "no/such/folder"), 2, ("no/such/folder", "there is no file or folder")),
+        (("add", "https://example.org/"), 2, ("https://example.org/", "save the page")),
+        (("search", ""), 2, ("at least one word",)),
+        (("search", "   "), 2, ("at least one word",)),
+        (("ask", ""), 2, ("at least one word",)),
+        (("search", "x", "--where", "tag = "), 2, ("tag", "expected")),
+        (("search", "x", "--where", "tag ~ 3"), 2, ("~",)),
+        (("search", "x", "--preset", "turbo"), 2, ("turbo", "balanced")),
+        (("search", "x", "--mode", "magic"), 2, ("magic", "keyword")),
+        (("search", "x", "--top-n", "0"), 2, ("0",)),
+        (("show", "nothing"), 2, ("nothing", "headwater list")),
+        (("remove", "nothing"), 2, ("nothing",)),
+        (("frobnicate",), 2, ("frobnicate",)),
+        (("search",), 2, ("QUERY",)),
+    ],
+)
+def test_wrong_usage(home: Path, arguments: tuple[str, ...], code: int, words: tuple[str, ...]) -> None:
+    placed = arguments if arguments[0] == "frobnicate" else (*arguments, "--home", str(home))
+    outcome = headwater(*placed)
+    assert outcome.code == code, outcome
+    assert outcome.output == ""
+    for word in words:
+        assert word in outcome.error, outcome.error
+    assert "Traceback" not in outcome.error
+    assert intact(home)
+
+
+def test_no_knowledge_base(tmp_path: Path) -> None:
+    outcome = headwater("search", "x", "--home", str(tmp_path / "none"))
+    assert outcome.code == 2
+    assert "headwater add" in outcome.error
+    assert not (tmp_path / "none").exists(), "looking makes nothing"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[retrieve]\ntop_m = 3\n", ("top_m", "top_n")),
+        ("[retreive]\ntop_n = 3\n", ("retreive", "retrieve")),
+        ("[retrieve]\ntop_n = 'three'\n", ("top_n", "three", "int")),
+        ("[retrieve]\nmode = 'magic'\n", ("magic", "'hybrid'")),
+        ("[embed]\nuse = 'nothing'\n", ("nothing", "hashed")),
+        ("[chunk]\nsise = 3\n", ("sise", "size")),
+        ("[text_index]\nk1 = 1.5\n", ("k1", "1.2")),
+        ("preset = 'turbo'\n", ("turbo", "balanced")),
+        ("[retrieve\n", ("headwater.toml", "TOML")),
+    ],
+)
+def test_wrong_settings_are_named(home: Path, text: str, words: tuple[str, ...]) -> None:
+    (home / "headwater.toml").write_text(text, encoding="utf-8")
+    outcome = headwater("search", "leave", "--home", str(home))
+    assert outcome.code == 2, outcome
+    for word in words:
+        assert word in outcome.error, outcome.error
+    (home / "headwater.toml").unlink()
+    assert intact(home)
+
+
+def test_another_embedder_is_refused_with_the_remedy(home: Path) -> None:
+    (home / "headwater.toml").write_text("[embed]\nuse = 'hashed'\ndim = 128\n", encoding="utf-8")
+    outcome = headwater("search", "leave", "--home", str(home))
+    assert outcome.code == 2
+    assert "128" in outcome.error
+    (home / "headwater.toml").unlink()
+    assert intact(home)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions work differently there")
+def test_an_unreadable_file_is_one_failed_document(home: Path, handbook: Path) -> None:
+    broken = handbook / "binary.txt"
+    broken.write_bytes(bytes(range(256)) * 40)
+    empty = handbook / "empty.md"
+    empty.write_text("   \n", encoding="utf-8")
+    pdf = handbook / "paper.pdf"
+    pdf.write_bytes(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+    dangling = handbook / "gone.md"
+    dangling.symlink_to(handbook / "nowhere.md")
+    outcome = headwater("add", str(handbook), "--home", str(home))
+    assert outcome.code == 1
+    for name in ("binary.txt", "empty.md", "paper.pdf"):
+        assert name in outcome.error, outcome.error
+    assert intact(home)
+    listed = headwater("list", "--json", "--home", str(home)).output
+    assert '"failed"' in listed and '"empty"' in listed
+
+
+def test_a_home_of_a_newer_version_is_refused(home: Path) -> None:
+    with sqlite3.connect(home / CATALOG_FILE) as db:
+        db.execute("PRAGMA user_version = 9999")
+    db.close()
+    outcome = headwater("search", "leave", "--home", str(home))
+    assert outcome.code == 1
+    assert "9999" in outcome.error
+    assert "newer" in outcome.error
+
+
+def test_a_file_that_is_no_catalog_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kb").mkdir()
+    (tmp_path / "kb" / CATALOG_FILE).write_bytes(b"this is not a database, but some text that is long enough" * 20)
+    outcome = headwater("search", "leave", "--home", str(tmp_path / "kb"))
+    assert outcome.code == 1
+    assert CATALOG_FILE in outcome.error
+
+
+HOLD = """
+import sys, time
+from headwater.build import open_home
+with open_home(sys.argv[1]) as kb, kb.writing():
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_a_locked_home_says_who_holds_it(home: Path, handbook: Path) -> None:
+    (handbook / "new.md").write_text("# New\n\nA new page about herons.\n", encoding="utf-8")
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(home), "60"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        waiting = {"HEADWATER_INGEST__LOCK_TIMEOUT_SECONDS": "0.5"}
+        outcome = headwater("add", str(handbook), "--home", str(home), environment=waiting)
+        assert outcome.code == 1
+        assert str(holder.pid) in outcome.error
+        assert headwater("search", "parental leave", "--home", str(home)).code == 0, "reading goes on"
+    finally:
+        holder.kill()
+        holder.wait()
+        assert holder.stdout is not None
+        holder.stdout.close()
+    assert headwater("add", str(handbook), "--home", str(home)).code == 0, "a killed holder leaves no lock behind"
+    assert "heron" in headwater("search", "herons", "--home", str(home)).output
+    assert intact(home)
+
+
+def test_an_add_waits_for_the_one_before_it(home: Path, handbook: Path) -> None:
+    (handbook / "new.md").write_text("# New\n\nA new page about herons.\n", encoding="utf-8")
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(home), "2"], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    started = time.monotonic()
+    assert headwater("add", str(handbook), "--home", str(home)).code == 0
+    assert time.monotonic() - started > 0.5
+    holder.wait()
+    holder.stdout.close()
+    assert "heron" in headwater("search", "herons", "--home", str(home)).output
