@@ -44,7 +44,8 @@ class Process:
     """A store in a process of its own."""
 
     def __init__(self, store: str, corpus: Corpus, home: Path, *, python: str, threads: int | None) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(HERE), "RUST_LOG": "error", "TOKENIZERS_PARALLELISM": "false"}
+        path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path, "RUST_LOG": "error", "TOKENIZERS_PARALLELISM": "false"}
         if threads is not None:
             environment |= {
                 name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -39,9 +39,7 @@ COMPONENTS: Mapping[str, tuple[str, str]] = {
 class Ingest:
     """How documents are taken in."""
 
-    batch_chunks: int = (
-        2000  # chunks to one index flush and one transaction; bench/results shows the curve is flat here
-    )
+    batch_chunks: int = 15_000  # to one flush and one transaction: each makes a segment, and eight of them a merge
     max_file_bytes: int = 256 * 1024 * 1024
     lock_timeout_seconds: float = 60.0
 

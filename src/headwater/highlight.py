@@ -41,6 +41,8 @@ KIND_WORDS: Final = frozenset(_KIND_WORDS.split())
 # A letter or digit of a script that puts spaces between words: 3 is a word of its own in 战国无双3.
 _LETTER: Final = "[^\\W_\u2e80-\u31ff\u3400-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U000323af]"
 
+_WORD: Final = re.compile(f"{_LETTER}+(?:'{_LETTER}+)?")
+
 # A part number, a product, an address: what stands for one thing and has no synonym.
 _CODE: Final = re.compile(r"\.?[^\W\d_].*[\d+#@_]")
 _JOINTS: Final = re.compile("[-_ ]")
@@ -52,6 +54,9 @@ class Match(NamedTuple):
     start: int
     end: int
     term: str
+
+
+Found = tuple[str, Sequence[Match]]  # a text, and where the query's words stand in it
 
 
 class Terms:
@@ -73,7 +78,8 @@ class Terms:
         self._solid = {_JOINTS.sub("", term): term for term in self._written}
         self.units = tuple(dict.fromkeys((*self._grams(), *reversed(self._written))))
         self._stems: dict[str, str] = {}
-        self._pattern = _pattern(self._written)
+        self._starts = tuple({term[:STEM_PREFIX_CHARS] for term in self._written if term.isalnum()})
+        self._code_pattern = _code_pattern(self._written)
 
     @staticmethod
     def of(text: str, cutter: Cutter | None = None) -> Terms:
@@ -84,23 +90,21 @@ class Terms:
         """Every place of every word, in order; words inside longer ones included."""
         folded = fold(text)
         found = [Match(*place, term) for term in self.han for place in _places(term, folded)]
-        if self._pattern is not None:
-            found += (
-                Match(run.start(), run.end(), term)
-                for run in self._pattern.finditer(folded)
-                for term in self._terms_of(run[0])
-            )
-        return sorted(found)
+        found += (
+            Match(start, end, term)
+            for start, end in self._runs(folded, 0, len(folded))
+            for term in self._terms_of(folded[start:end])
+        )
+        return sorted(set(found))
 
     def covered(self, text: str, spans: Sequence[tuple[int, int]]) -> list[frozenset[str]]:
         """For each span of the text the units that stand in it."""
         folded = fold(text)
         grams = [unit for unit in self.units if is_cjk(unit[0])]
         found = [{gram for gram in grams if folded.find(gram, start, end) >= 0} for start, end in spans]
-        if self._pattern is not None:
-            for units, (start, end) in zip(found, spans, strict=True):
-                for run in self._pattern.finditer(folded, start, end):
-                    units.update(self._terms_of(run[0]))
+        for units, (start, end) in zip(found, spans, strict=True):
+            for low, high in self._runs(folded, start, end):
+                units.update(self._terms_of(folded[low:high]))
         return [frozenset(units) for units in found]
 
     def shown(self, term: str) -> str:
@@ -114,6 +118,15 @@ class Terms:
         # 中 is no stop word inside of 中国: the longer word says something.
         stops = [word for word in stops if not any(_inside(word, other) for other in others)]
         return tuple(word for word in others if not any(_inside(word, stop) for stop in stops))
+
+    def _runs(self, folded: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Whole words that begin like a term, and codes. One pattern for all queries: compiling takes milliseconds."""
+        if self._starts:
+            yield from (run.span() for run in _WORD.finditer(folded, start, end) if run[0].startswith(self._starts))
+        if self._code_pattern is not None:
+            for run in self._code_pattern.finditer(folded, start, end):
+                if not _is_letter(folded, run.start() - 1) and not _is_letter(folded, run.end()):
+                    yield run.span()
 
     def _terms_of(self, word: str) -> Iterable[str]:
         """The query's terms that a run of the text stands for: itself as a code, or its stem."""
@@ -171,15 +184,16 @@ def _whole_codes(found: Sequence[Term]) -> list[Term]:
     ]
 
 
-def _pattern(written: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds whole words that begin like a term, and the codes as they are."""
-    starts = {re.escape(term[:STEM_PREFIX_CHARS]) for term in written if term.isalnum()}
+def _code_pattern(written: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds the codes among the terms, also where PPR-9087 is written PPR 9087."""
     codes = (re.escape(term) for term in sorted(written, key=len, reverse=True) if not term.isalnum())
-    codes = (re.sub(r"(?:\\-|_)", "[-_ ]?", code) for code in codes)  # PPR-9087 is also written PPR 9087
-    parts = [f"(?<!{_LETTER}){code}(?!{_LETTER})" for code in codes]
-    if starts:
-        parts.append(f"(?<!{_LETTER})(?:{'|'.join(sorted(starts))}){_LETTER}*(?:'{_LETTER}+)?")
+    parts = [re.sub(r"(?:\\-|_)", "[-_ ]?", code) for code in codes]
     return re.compile("|".join(parts)) if parts else None
+
+
+def _is_letter(text: str, place: int) -> bool:
+    """Whether a letter or digit stands there that would make a longer word of what is beside it."""
+    return 0 <= place < len(text) and text[place].isalnum() and not is_cjk(text[place])
 
 
 def _places(word: str, folded: str) -> list[tuple[int, int]]:
@@ -224,12 +238,10 @@ def _joined(text: str, place: int) -> bool:
 
 
 def reasons(
-    terms: Terms, text: str, matches: Sequence[Match], *, fields: Mapping[str, str], scores: Mapping[str, float]
+    terms: Terms, text: str, matches: Sequence[Match], *, fields: Mapping[str, Found], scores: Mapping[str, float]
 ) -> tuple[str, ...]:
     """Why a passage was found, in words: codes, then fields, then the text's own words, then the cosine."""
-    found: dict[str, tuple[str, Sequence[Match]]] = {
-        f"{name} matches": (field, terms.find(field)) for name, field in fields.items() if field
-    }
+    found: dict[str, Found] = {f"{name} matches": field for name, field in fields.items()}
     found["words"] = (text, matches)
     codes = terms.codes & {match.term for _, places in found.values() for match in places}
     said = [f"exact code: {', '.join(map(terms.shown, sorted(codes)))}"] if codes else []

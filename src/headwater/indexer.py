@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -25,8 +24,10 @@ from headwater.types import Blob, Change, Chunk, Document, Matrix, Version, docu
 
 # Changes claimed at a time: enough to fill batches, few enough that their labels fit in memory whatever the corpus.
 CLAIM = 10_000
-# Tickets drawn in one transaction when documents come from a program.
-DRAW = 500
+# A batch ends here too, so that long passages do not fill the memory: three batches are under way at a time.
+BATCH_CHARS = 10_000_000
+# Documents whose tickets are drawn in one transaction, which has to wait for a commit under way.
+DRAW = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Indexer:
         embedder: Embedder,
         read: Callable[[Change], Blob],
         parser: Callable[[str], Parser],
-        batch_chunks: int = 8000,
+        batch_chunks: int = 15_000,
     ) -> None:
         self.catalog, self.text, self.vectors = catalog, text, vectors
         self.chunker, self.embedder, self.read, self.parser = chunker, embedder, read, parser
@@ -127,8 +128,7 @@ class Indexer:
         return Version(change=change, document=replace(document, id=named), chunks=numbered, content_hash=content_hash)
 
     def _drawn(self, documents: Iterable[Document]) -> Iterator[Version | Change]:
-        source = iter(documents)
-        while some := list(islice(source, DRAW)):
+        for some in _handfuls(documents):
             puts = [Change(uri=d.uri, kind="put", owner=d.owner, collection=d.collection) for d in some]
             for change, document in zip(self.catalog.draw(puts), some, strict=True):
                 content_hash = blake2b(repr(document).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -177,16 +177,18 @@ class Indexer:
         """Versions with their vectors, about `batch_chunks` chunks at a time, and the changes that need no work."""
         ready: list[Version] = []
         unchanged: list[Change] = []
-        chunks = 0
+        chunks = chars = 0
         for version in versions:
             if isinstance(version, Change):
                 unchanged.append(version)
             else:
                 ready.append(version)
                 chunks += len(version.chunks)
-            if chunks >= self.batch_chunks or len(ready) + len(unchanged) >= self.batch_chunks:
+                chars += len(version.document.text) if version.document else 0
+            full = chars >= BATCH_CHARS or max(chunks, len(ready) + len(unchanged)) >= self.batch_chunks
+            if full:
                 yield self._embedded(ready), unchanged
-                ready, unchanged, chunks = [], [], 0
+                ready, unchanged, chunks, chars = [], [], 0, 0
         if ready or unchanged:
             yield self._embedded(ready), unchanged
 
@@ -260,6 +262,19 @@ class _Stopwatch:
 
     def __exit__(self, *_: object) -> None:
         self.totals[self.stage] = self.totals.get(self.stage, 0.0) + perf_counter() - self.started
+
+
+def _handfuls(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    some: list[Document] = []
+    chars = 0
+    for document in documents:
+        some.append(document)
+        chars += len(document.text)
+        if len(some) == DRAW or chars >= BATCH_CHARS:
+            yield some
+            some, chars = [], 0
+    if some:
+        yield some
 
 
 def labelled(document: Document, change: Change) -> Document:

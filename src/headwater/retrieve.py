@@ -20,7 +20,7 @@ import numpy as np
 
 from headwater.errors import BackendError, UsageError
 from headwater.filters import Filter, conjoin
-from headwater.highlight import Terms, reasons, snippets
+from headwater.highlight import Found, Terms, reasons, snippets
 from headwater.protocols import Catalog, Embedder, Retriever, TextIndex, VectorIndex
 from headwater.tokens import Cutter, fold
 from headwater.types import Hit, Mode, Options, Query, Results, Scored, Vector, attributes
@@ -352,14 +352,23 @@ class _Run:
         hits: list[Hit] = []
         with self.clock.stage("highlight"):
             terms = Terms.of(self.query.text, self.parts.cutter)
+            heads: dict[str, dict[str, Found]] = {}  # by document: several hits of one share its title and address
             for rank, chunk_id in enumerate(page, start=self.options.offset + 1):
                 chunk, record = rows.get(chunk_id, (None, None))
                 # The index was asked to filter already; what a caller may not see is worth asking twice.
                 if chunk is None or record is None or not self.where.matches(attributes(record, chunk)):
                     continue
                 matches = terms.find(chunk.text)
-                fields = {"title": record.title, "section": chunk.section, "tags": " ".join(record.tags)}
-                fields |= {"description": record.description, "address": record.uri}
+                head = heads.get(record.id)
+                if head is None:
+                    head = heads[record.id] = _found(
+                        terms,
+                        title=record.title,
+                        tags=" ".join(record.tags),
+                        description=record.description,
+                        address=record.uri,
+                    )
+                fields = {**head, **_found(terms, section=chunk.section)}
                 hits.append(
                     Hit(
                         chunk=chunk,
@@ -373,3 +382,7 @@ class _Run:
                     )
                 )
         return tuple(hits), any(chunk_id not in rows for chunk_id in page)
+
+
+def _found(terms: Terms, **fields: str) -> dict[str, Found]:
+    return {name: (field, terms.find(field)) for name, field in fields.items() if field}

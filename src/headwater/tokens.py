@@ -150,6 +150,8 @@ def _fold(points: _Points) -> _Points:
 
 def fold(text: str) -> str:
     """Lower case, full width to narrow, traditional to simplified: character by character, so offsets stay true."""
+    if text.isascii():
+        return text.lower()
     return _text(_fold(_points(text)))
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Final
 
 from headwater.tokens import Cutter
@@ -23,7 +23,7 @@ Lanes = tuple[str, str, str]
 # Below this a batch is cut before another process has read it; starting one takes as long as cutting 5,000.
 LARGE_BATCH: Final = 1_000
 # Texts sent at a time: small enough that both sides finish together, large enough that sending costs nothing.
-SLICE: Final = 100
+SLICE: Final = 64
 
 
 class Cutting:
@@ -34,18 +34,25 @@ class Cutting:
         self._two = (processes or os.cpu_count() or 1) > 1
         self._process: subprocess.Popen[bytes] | None = None
 
-    def cut(self, texts: Sequence[str]) -> list[Lanes]:
-        """The lanes of each text, in order."""
-        if not self._two or len(texts) < LARGE_BATCH:
-            return [self._cutter.cut_joined(text) for text in texts]
-        lanes: list[Lanes] = [("", "", "")] * len(texts)
+    def slices(self, texts: Sequence[str]) -> Iterator[tuple[int, list[Lanes]]]:
+        """The lanes of the texts from a place on, slice by slice, in no particular order."""
         todo = deque(range(0, len(texts), SLICE))
-        other = threading.Thread(target=self._elsewhere, args=(texts, todo, lanes), name="headwater-cut")
+        if not self._two or len(texts) < LARGE_BATCH:
+            yield from self._here(texts, todo)
+            return
+        done: deque[tuple[int, list[Lanes]]] = deque()
+        other = threading.Thread(target=self._elsewhere, args=(texts, todo, done), name="headwater-cut")
         other.start()
-        self._here(texts, todo, lanes)
-        other.join()
-        self._here(texts, todo, lanes)  # what a process that died gave back
-        return lanes
+        try:
+            for cut in self._here(texts, todo):
+                yield cut
+                while done:
+                    yield done.popleft()
+        finally:
+            todo.clear()
+            other.join()
+        yield from done
+        yield from self._here(texts, todo)  # what a process that died gave back
 
     def close(self) -> None:
         """End the second process, if there is one."""
@@ -54,16 +61,15 @@ class Cutting:
             with process:
                 process.kill()
 
-    def _here(self, texts: Sequence[str], todo: deque[int], lanes: list[Lanes]) -> None:
+    def _here(self, texts: Sequence[str], todo: deque[int]) -> Iterator[tuple[int, list[Lanes]]]:
         while todo:
             try:
                 start = todo.popleft()
             except IndexError:  # the other side was quicker
                 return
-            part = texts[start : start + SLICE]
-            lanes[start : start + SLICE] = [self._cutter.cut_joined(text) for text in part]
+            yield start, self._cutter.cut_many(texts[start : start + SLICE])
 
-    def _elsewhere(self, texts: Sequence[str], todo: deque[int], lanes: list[Lanes]) -> None:
+    def _elsewhere(self, texts: Sequence[str], todo: deque[int], done: deque[tuple[int, list[Lanes]]]) -> None:
         if self._process is None:
             command = [sys.executable, "-m", "headwater.storage._cutting"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -74,7 +80,7 @@ class Cutting:
             while todo:
                 start = todo.pop()
                 _send(self._process.stdin, texts[start : start + SLICE])
-                lanes[start : start + SLICE] = pickle.load(self._process.stdout)
+                done.append((start, pickle.load(self._process.stdout)))
         except IndexError:  # nothing was left
             return
         except (OSError, EOFError, pickle.UnpicklingError):
@@ -95,7 +101,7 @@ def _serve(given: IO[bytes], answers: IO[bytes]) -> None:
             texts = pickle.load(given)
         except EOFError:
             return
-        _send(answers, [cutter.cut_joined(text) for text in texts])
+        _send(answers, cutter.cut_many(texts))
 
 
 if __name__ == "__main__":

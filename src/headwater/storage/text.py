@@ -27,6 +27,7 @@ import tantivy
 from headwater.errors import BackendError, HomeDamaged, SettingError, UsageError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
+from headwater.storage._cutting import Cutting
 from headwater.storage._failures import damaged, failed
 from headwater.storage._lanes import BOOSTS, FIELDS, LANE_WEIGHTS, LANES, Question, Term, ask, head_terms, with_defaults
 from headwater.tokens import Cutter
@@ -89,6 +90,7 @@ class TantivyIndex:
         self._lanes = with_defaults("lanes", lanes, LANE_WEIGHTS)
         self._heap_bytes, self._threads = heap_mb * 1_000_000, threads
         self._schema = _schema()
+        self._cutting = Cutting(cutter)
         self._lock = threading.RLock()
         self._index: Any = None
         self._searcher: Any = None
@@ -102,12 +104,11 @@ class TantivyIndex:
         """Index these; adding what is there already is harmless. Chunks of one ticket come in one call."""
         if not chunks:
             return
-        rows = list(self._rows(chunks))
         with self._writing() as writer:
             self._delete(writer, {chunk.id >> TICKET_BITS for chunk, _ in chunks})
-            for row in rows:
+            for row in self._rows(chunks):
                 writer.add_document(row)
-            self._added += len(rows)
+            self._added += len(chunks)
 
     def remove(self, tickets: Sequence[int]) -> None:
         """Drop every chunk of these tickets; unknown ones are fine."""
@@ -143,6 +144,7 @@ class TantivyIndex:
             writer, self._writer = self._writer, None
             if writer is None:
                 return
+            self._cutting.close()
             # Giving a writer up stops its merges, which is safe but in vain: a process that adds one document and ends
             # would leave one more segment each time. So it waits, in proportion to what it added.
             if self._merge_is_worth_it():
@@ -163,20 +165,24 @@ class TantivyIndex:
         writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "ticket", sorted(tickets)))
 
     def _rows(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[Any]:
-        head: dict[str, str] = {}
-        of: Document | None = None
-        for chunk, document in chunks:
-            if document is not of:
-                head, of = head_terms(document, self._cutter), document
-            row = tantivy.Document()
-            row.add_unsigned("id", chunk.id)
-            row.add_unsigned("ticket", chunk.id >> TICKET_BITS)
-            for field, terms in head.items():
-                row.add_text(field, terms)
-            for lane, terms in zip(LANES, self._cutter.cut_joined(chunk.searchable_text), strict=True):
-                if terms:
-                    row.add_text(lane, terms)
-            yield row
+        """Row by row as the texts are cut, so that tantivy's own thread has work meanwhile."""
+        heads: dict[int, dict[str, str]] = {}
+        for start, slice_of_lanes in self._cutting.slices([chunk.searchable_text for chunk, _ in chunks]):
+            pairs = chunks[start : start + len(slice_of_lanes)]
+            for lanes, (chunk, document) in zip(slice_of_lanes, pairs, strict=True):
+                ticket = chunk.id >> TICKET_BITS
+                head = heads.get(ticket)
+                if head is None:
+                    head = heads[ticket] = head_terms(document, self._cutter)
+                row = tantivy.Document()
+                row.add_unsigned("id", chunk.id)
+                row.add_unsigned("ticket", ticket)
+                for field, terms in head.items():
+                    row.add_text(field, terms)
+                for lane, terms in zip(LANES, lanes, strict=True):
+                    if terms:
+                        row.add_text(lane, terms)
+                yield row
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:

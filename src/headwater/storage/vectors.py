@@ -77,7 +77,7 @@ class TurbovecIndex:
         exact: Callable[[Sequence[int]], tuple[Ids, Matrix]],
         writable: bool = True,
         bits: int = 4,
-        shortlist: int = 200,
+        shortlist: int = 150,
     ) -> None:
         if bits not in BITS:
             raise SettingError(f"bits must be one of {', '.join(map(str, BITS))}, got {bits!r}")
@@ -284,7 +284,7 @@ class TurbovecIndex:
         selection = self._select(where)
         if selection.is_empty:
             return []
-        wanted = max(self._shortlist, 2 * limit)
+        wanted = max(self._shortlist, limit + limit // 2)
         while True:
             candidates, exhausted = self._candidates(query, wanted, selection)
             ranked = self._scored(query[0, : self.dim], candidates)
