@@ -35,6 +35,11 @@ torture: $(VENV)/installed-test
 bench: $(VENV)/installed
 	@$(BIN)/python bench/scale.py $(ARGS)
 
+# Measure every test set in the folder SETS, with the embedder EMBED, and write the figures to docs/evaluation.md.
+eval: $(VENV)/installed
+	@test -n "$(SETS)" || { echo "say where the test sets are: make eval SETS=FOLDER" >&2; exit 2; }
+	@$(BIN)/python bench/evaluation.py $(SETS) --embed "$(EMBED)"
+
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "headwater needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)

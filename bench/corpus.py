@@ -28,13 +28,14 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 7  # of this file's output: a prepared corpus of another version is made again
+VERSION = 8  # of this file's output: a prepared corpus of another version is made again
 SEED = 20261116
 DIM = 384  # the size of MiniLM's vectors
 MAX_CHARS = 400  # with the tails that are kept, the mean is about 340
 MIN_CHARS = 220  # a shorter tail of a text is left out
 QUERIES = 200  # in a set; each round of each kind has a set of its own, so that no cache has seen a query before
 QUERY_SETS = 10
+MIN_QUERY_CHARS = 4
 FRESH_DOCUMENTS = 24
 NEIGHBOURS = 10
 NEAR = 1e-4  # of a cosine
@@ -452,14 +453,19 @@ def _queries(chunks: list[str], cut: list[str]) -> list[Query]:
     for line in cut[:: max(1, len(cut) // 20_000)]:
         for word in set(line.lower().split()):
             frequency[word] = frequency.get(word, 0) + 1
-    made = []
-    for number, chunk in enumerate(chance.sample(range(len(chunks)), QUERIES * QUERY_SETS)):
+    made: dict[str, Query] = {}
+    # More chunks than queries are wanted: a query that came up before, or is too short to mean anything, is left out.
+    for chunk in chance.sample(range(len(chunks)), min(len(chunks), 2 * QUERIES * QUERY_SETS)):
         joint = "" if CJK.search(chunks[chunk]) else " "
+        number = len(made)
         text = (
             _stretch(chunks[chunk], joint, chance) if number % 2 else _rare_words(cut[chunk], frequency, joint, chance)
         )
-        made.append(Query(number=number, text=text, cut=cut_words(text), chunk=chunk))
-    return made
+        if text not in made and sum(map(str.isalnum, text)) >= MIN_QUERY_CHARS:
+            made[text] = Query(number=number, text=text, cut=cut_words(text), chunk=chunk)
+        if len(made) == QUERIES * QUERY_SETS:
+            break
+    return list(made.values())
 
 
 def _stretch(chunk: str, joint: str, chance: random.Random) -> str:

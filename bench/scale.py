@@ -360,11 +360,20 @@ def arguments() -> argparse.Namespace:
     if options.million:
         options.size, options.stores = [MILLION], ["headwater"]
     options.size = options.size or list(SIZES)
-    options.stores = options.stores or list(STORES)
+    options.stores = options.stores or (list(STORES) if has_peers(options.peer_python) else ["headwater"])
     unknown = set(options.stores) - set(STORES)
     if unknown:
         parser.error(f"no such store: {', '.join(sorted(unknown))}; there are {', '.join(STORES)}")
     return options
+
+
+def has_peers(python: str) -> bool:
+    """Whether that Python has what we compare with; says how to get it if not."""
+    look = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('bm25s', 'lancedb', 'txtai'))))"
+    found = subprocess.run([python, "-c", look], check=False).returncode == 0
+    if not found:
+        note(f"{python} has no peers, so headwater runs alone; bench/README.md says how to install them")
+    return found
 
 
 def main() -> int:

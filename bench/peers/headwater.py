@@ -95,6 +95,7 @@ class HeadwaterStore:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.embedder = PrecomputedEmbedder()
+        self.ids: dict[int, str] = {}
 
     def _open(self) -> Any:
         return headwater.open(self.home, embedder=self.embedder, chunker=ParagraphChunker())
@@ -134,11 +135,14 @@ class HeadwaterStore:
         self.base.add_documents([Document(uri=FRESH_URI.format(fresh.number), text=PARAGRAPH.join(fresh.chunks))])
 
     def remove(self, fresh: Fresh) -> None:
-        self.base.remove(FRESH_URI.format(fresh.number))
+        self.base.remove(self.ids[fresh.number])
 
     def holds(self, fresh: Fresh) -> bool:
         uri = FRESH_URI.format(fresh.number)
-        return any(hit.uri == uri for hit in self.base.search(fresh.word, mode="keyword", top_n=TOP_N))
+        found = [hit for hit in self.base.search(fresh.word, mode="keyword", top_n=TOP_N) if hit.uri == uri]
+        if found:
+            self.ids[fresh.number] = found[0].document_id
+        return bool(found)
 
     def close(self) -> None:
         self.base.close()

@@ -73,7 +73,9 @@ class LanceStore:
         self.table: Any = lancedb.connect(self.home).open_table("chunks")
 
     def search(self, query: Query, *, rare: bool) -> list[int]:
-        asked = self.table.search(query_type="hybrid").vector(self.asked[query.number]).text(query.cut)
+        # Quotation marks would ask for a phrase, for which its index would have to be made with positions.
+        words = query.cut.replace('"', " ")
+        asked = self.table.search(query_type="hybrid").vector(self.asked[query.number]).text(words)
         if self.indexed is False:
             asked = asked.distance_type("cosine")
         if rare:

@@ -5,7 +5,6 @@ Parts are built when they are first needed, so that listing documents loads no i
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -15,14 +14,15 @@ from typing import Any
 
 from headwater import config as settings
 from headwater.engine import Engine
-from headwater.errors import NotFound, SourceError
-from headwater.filters import Compare, Filter, Has, Not, conjoin, parse
+from headwater.errors import NotFound, SourceError, SpaceMismatch
+from headwater.filters import Compare, Filter, Has, In, Not, conjoin, parse
 from headwater.indexer import Indexer
 from headwater.intake import Intake, OnProgress
 from headwater.protocols import Catalog, Chunker, Embedder, Generator, Parser, Source, TextIndex, VectorIndex
 from headwater.registry import accepted, check_settings, installed, load, settable
 from headwater.repair import problems, repair
-from headwater.retrieve import Parts
+from headwater.side import Side, Sides, Unfit, recorded
+from headwater.spaces import Reindexed, Spaces
 from headwater.storage.lock import HomeLock
 from headwater.tokens import Cutter
 from headwater.types import (
@@ -41,6 +41,7 @@ from headwater.types import (
     Report,
     Results,
     Space,
+    document_id,
 )
 
 CATALOG_FILE = "catalog.sqlite"
@@ -50,10 +51,9 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "catalog": ("writable", "now"),
     "text_index": ("select", "cutter", "writable"),
     "vector_index": ("dim", "select", "exact", "writable"),
+    "embed": ("models_folder", "known_dims"),
     "generate": ("cutter",),
 }
-# The two legs of a search and, in a server, a second search beside them.
-POOL_THREADS = 4
 
 
 def open_home(
@@ -88,13 +88,27 @@ class KnowledgeBase:
     ) -> None:
         self.home, self.config, self.owner = home, config, owner
         self._given_embedder, self._given_chunker = embedder, chunker
+        self._check_sections()
         self.catalog: Catalog = self._component("catalog", home / CATALOG_FILE)
+        self._engine: Engine | None = None
+        self._indexer: Indexer | None = None
 
     # ------------------------------------------------------------------------------------------- parts
 
-    def _component(self, section: str, *positional: Any, **given: Any) -> Any:
-        group, name, arguments = self.config.component(section)
+    def _check_sections(self) -> None:
+        """A key that is misspelt is refused now, not when its component is first needed."""
+        for section in settings.COMPONENTS:
+            group, name, keys = self.config.written(section)
+            if keys:
+                check_settings(load(group, name), dict.fromkeys(keys), section=section, given=GIVEN.get(section, ()))
+
+    def _component(self, section: str, *positional: Any, config: settings.Config | None = None, **given: Any) -> Any:
+        group, name, arguments = (config or self.config).component(section)
         component = load(group, name)
+        if section == "embed":
+            given["models_folder"] = self.home / settings.MODELS_FOLDER
+            # So that no server has to be asked, nor a model loaded, to open a home.
+            given["known_dims"] = {space.embedder: space.dim for space in self.catalog.spaces()}
         check_settings(component, arguments, section=section, given=GIVEN.get(section, ()))
         return component(*positional, **accepted(component, given), **arguments)
 
@@ -116,16 +130,23 @@ class KnowledgeBase:
         return made
 
     @cached_property
-    def space(self) -> Space:
-        """What this home's indexes are made with; refuses another embedder. Reading needs no chunker."""
-        active = self.catalog.space()
-        if active is not None and active.embedder == self.embedder.fingerprint:
-            return active
-        return self._wanted_space()
+    def sides(self) -> Sides:
+        """The parts that belong to a space, of the active one and of others."""
+        given = {"embed": self._given_embedder, "chunk": self._given_chunker}
+        return Sides(
+            home=self.home,
+            catalog=self.catalog,
+            component=self._component,
+            cutter=lambda: self.cutter,
+            embedder=lambda: self.embedder,
+            chunker=lambda: self.chunker,
+            settings=recorded(self.config, *(section for section, part in given.items() if part is None)),
+        )
 
-    def _wanted_space(self) -> Space:
-        wanted = Space(embedder=self.embedder.fingerprint, dim=self.embedder.dim, chunker=self.chunker.fingerprint)
-        return self.catalog.open_space(wanted)
+    @property
+    def space(self) -> Space:
+        """What this home's indexes are made with."""
+        return self.sides.active().space
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -136,50 +157,48 @@ class KnowledgeBase:
             words += [line.strip() for line in own.read_text(encoding="utf-8").splitlines() if line.strip()]
         return Cutter(dictionary=words)
 
-    @cached_property
+    @property
     def text(self) -> TextIndex:
         """The index of words."""
-        folder = self.home / f"text-{self.space.id}"
-        made: TextIndex = self._component("text_index", folder, select=self.catalog.select, cutter=self.cutter)
-        return made
+        return self.sides.active().text
 
-    @cached_property
+    @property
     def vectors(self) -> VectorIndex:
         """The index of vectors."""
-        folder = self.home / f"vectors-{self.space.id}"
-        given = {"dim": self.space.dim, "select": self.catalog.select, "exact": self.catalog.vectors}
-        made: VectorIndex = self._component("vector_index", folder, **given)
-        return made
+        return self.sides.active().vectors
 
-    @cached_property
+    @property
     def engine(self) -> Engine:
-        """The read path."""
-        generator: Generator = self._component("generate", cutter=self.cutter)
-        pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="headwater-leg")
-        parts = Parts(
-            catalog=self.catalog,
-            text=self.text,
-            vectors=self.vectors,
-            embedder=self.embedder,
-            cutter=self.cutter,
-            pool=pool,
-        )
-        return Engine(parts, generator)
+        """The read path, over the space that is active now."""
+        parts = self.sides.active().parts
+        if self._engine is None or self._engine.parts is not parts:
+            generator: Generator = self._component("generate", cutter=self.cutter)
+            self._engine = Engine(parts, generator)
+        return self._engine
 
-    @cached_property
+    @property
     def indexer(self) -> Indexer:
-        """The write path; refuses settings that do not fit the home."""
-        self._wanted_space()
+        """The write path, into the space that is active now; refuses settings that do not fit the home."""
+        side = self.sides.active()
+        if self._indexer is None or self._indexer.text is not side.text:
+            self._indexer = self._indexer_of(side)
+        return self._indexer
+
+    def _indexer_of(self, side: Side) -> Indexer:
+        if isinstance(side.embedder, Unfit):
+            raise SpaceMismatch(str(side.embedder.error))
         ingest = self.config.ingest()
         return Indexer(
             catalog=self.catalog,
-            text=self.text,
-            vectors=self.vectors,
-            chunker=self.chunker,
-            embedder=self.embedder,
+            text=side.text,
+            vectors=side.vectors,
+            chunker=self.sides.chunker_of(side.space),
+            embedder=side.embedder,
+            space=side.space,
             read=lambda change: self._files(Path(change.uri), Labels(), change.collection).read(change.uri),
             parser=_parser_for,
-            batch_chunks=ingest.batch_chunks,
+            # A slow or paid embedder says after how many texts its work should be safe.
+            batch_chunks=min(ingest.batch_chunks, getattr(side.embedder, "commit_texts", ingest.batch_chunks)),
         )
 
     @cached_property
@@ -190,15 +209,10 @@ class KnowledgeBase:
             indexer=lambda: self.indexer,
             files=self._files,
             lock=HomeLock(self.home / "write.lock"),
-            let_go=self._let_go,
+            let_go=self.sides.release,
             owner=self.owner,
             lock_timeout_seconds=self.config.ingest().lock_timeout_seconds,
         )
-
-    def _let_go(self) -> None:
-        for part in ("text", "vectors"):
-            if part in self.__dict__:
-                self.__dict__[part].release()
 
     def _files(self, path: Path, labels: Labels, collection: str) -> Source:
         limit = self.config.ingest().max_file_bytes
@@ -261,11 +275,33 @@ class KnowledgeBase:
     def check(self, *, mend: bool = False) -> list[str]:
         """What is wrong between catalog and indexes, in words. With `mend`, what was wrong, now mended."""
         if not mend:
-            return problems(self.catalog, self.text, self.vectors)
+            return problems(self.catalog, self.text, self.vectors) + self.spaces.problems()
         with self.writing():
-            found = problems(self.catalog, self.text, self.vectors)
+            found = problems(self.catalog, self.text, self.vectors) + self.spaces.problems()
             repair(self.catalog, self.text, self.vectors)
+            self.spaces.mend()
             return found
+
+    @cached_property
+    def spaces(self) -> Spaces:
+        """Changing the embedder or the chunker, while everybody goes on."""
+        return Spaces(
+            sides=self.sides,
+            indexer_of=self._indexer_of,
+            writing=self.intake.waiting,
+            lock=HomeLock(self.home / "reindex.lock"),
+        )
+
+    def reindex(self, *, back: bool = False, on_progress: OnProgress | None = None) -> Reindexed:
+        """Fill a space for the embedder and chunker of the settings, compare, and switch; or go `back`.
+
+        Everything goes on meanwhile. The former space is kept until `confirm` or the next reindex.
+        """
+        return self.spaces.reindex(back=back, on_progress=on_progress)
+
+    def confirm(self) -> int:
+        """Drop the space that was switched from; return how many were dropped."""
+        return self.spaces.confirm()
 
     # -------------------------------------------------------------------------------------------- read
 
@@ -301,7 +337,11 @@ class KnowledgeBase:
     ) -> Results:
         """Ranked passages. `options` are the settings of the `retrieve` section."""
         chosen = _options(options, mode=mode, top_n=top_n, offset=offset)
-        return self.engine.search(self.query(text, where=where, collection=collection, options=chosen))
+        query = self.query(text, where=where, collection=collection, options=chosen)
+        engine = self.engine
+        results = engine.search(query)
+        # A switch to another space in this moment: the filters spoke of one and the indexes of the other.
+        return results if self.engine is engine else self.engine.search(query)
 
     def ask(
         self,
@@ -340,12 +380,12 @@ class KnowledgeBase:
 
     def record(self, given: str) -> Record:
         """A document without its text, by id or by uri."""
-        found = self.catalog.record(given)
-        if found is None:
-            absolute = Path(given).absolute().as_posix()
-            same = Compare("uri", "=", given), Compare("uri", "=", absolute)
-            matches = [r for uri in same for r in self.catalog.records(conjoin(Compare("owner", "=", self.owner), uri))]
-            found = matches[0] if matches else None
+        uris = (given, Path(given).absolute().as_posix())
+        likely = (given, *(document_id(self.owner, DEFAULT_COLLECTION, uri) for uri in uris))
+        found = next((record for id in likely if (record := self.catalog.record(id))), None)
+        if found is None:  # in another collection: every document has to be looked at
+            where = conjoin(Compare("owner", "=", self.owner), In("uri", uris))
+            found = next(iter(self.catalog.records(where)), None)
         if found is None or found.owner != self.owner:
             raise NotFound(f"no document has the id or uri {given!r}; `headwater list` shows those that exist")
         return found
@@ -356,7 +396,8 @@ class KnowledgeBase:
 
     def documents(self, where: str | Filter = "", *, collection: str | None = None) -> list[Record]:
         """The documents that a filter allows."""
-        return self.catalog.records(conjoin(self.query("*", where=where, collection=collection, archived=True).where))
+        asked = self.query("*", where=where, collection=collection, archived=True)
+        return self.catalog.records(conjoin(asked.scope, asked.where))
 
     def status(self) -> dict[str, Any]:
         """Counts, bytes, and what the home is made with."""
@@ -368,15 +409,15 @@ class KnowledgeBase:
             "bytes": sum(path.stat().st_size for path in files),
             "embedder": space.embedder if space else "",
             "chunker": space.chunker if space else "",
+            "spaces": self.spaces.listed(),
         }
 
     def close(self) -> None:
         """Let go of files, threads and locks."""
-        for part in ("text", "vectors"):
-            if part in self.__dict__:
-                self.__dict__[part].close()
-        if "engine" in self.__dict__:
-            self.engine.parts.pool.shutdown()
+        if "sides" in self.__dict__:
+            self.sides.close()
+        if "embedder" in self.__dict__ and self._given_embedder is None and hasattr(self.embedder, "close"):
+            self.embedder.close()
         self.catalog.close_store()
 
     def __enter__(self) -> "KnowledgeBase":
@@ -412,9 +453,16 @@ def effective_settings(home: Path | None = None, *, preset: str | None = None) -
     """Every setting in force by name, the components' own among them, each with where it comes from."""
     config = settings.load(home or settings.default_home(), preset=preset)
     found = settings.defaults()
-    for section in settings.COMPONENTS:
-        group, name, _ = config.component(section)
+    for section, (group, default) in settings.COMPONENTS.items():
+        used = config.settings.get(f"{section}.use")
+        name = str(used.value) if used else default
         own = {f"{section}.{key}": value for key, value in settable(load(group, name), GIVEN.get(section, ())).items()}
         found.update({key: settings.Setting(value, "default") for key, value in own.items()})
-    found.update(config.settings)
+    found.update({name: _veiled(name, setting) for name, setting in config.settings.items()})
     return dict(sorted(found.items()))
+
+
+def _veiled(name: str, setting: settings.Setting) -> settings.Setting:
+    """A key that was written out is not shown; one that is only named is."""
+    plain = isinstance(setting.value, str) and not setting.value.startswith(settings.SECRET)
+    return settings.Setting("(not shown)", setting.origin) if name.endswith("api_key") and plain else setting

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater import __version__, manage
+from headwater import __version__, manage, measure, models_command, reindex_command
 from headwater.errors import HeadwaterError, UsageError
 from headwater.flags import options
 
@@ -130,8 +130,11 @@ for command in (
     manage.remove,
     manage.status,
     manage.check,
+    reindex_command.reindex,
+    measure.evaluate,
     manage.config,
     manage.plugins,
+    models_command.models,
 ):
     cli.add_command(command)
 

@@ -23,11 +23,12 @@ FILE_NAME = "headwater.toml"
 ENVIRONMENT_PREFIX = "HEADWATER_"
 DEFAULT_PRESET = "balanced"
 SECRET = "env:"
+MODELS_FOLDER = "models"  # in a home: what `headwater models pull` fetched
 
 # Section -> (group of entry points, the component in use when nothing else is said).
 COMPONENTS: Mapping[str, tuple[str, str]] = {
     "chunk": ("chunkers", "recursive"),
-    "embed": ("embedders", "hashed"),
+    "embed": ("embedders", "static"),
     "catalog": ("catalogs", "sqlite"),
     "text_index": ("text_indexes", "tantivy"),
     "vector_index": ("vector_indexes", "turbovec"),
@@ -87,6 +88,12 @@ class Config:
         name = str(arguments.pop("use", default))
         return group, name, {key: _secret(f"{section}.{key}", value) for key, value in arguments.items()}
 
+    def written(self, section: str) -> tuple[str, str, tuple[str, ...]]:
+        """The group and the name in use of a component section, and which other keys were written for it."""
+        group, default = COMPONENTS[section]
+        arguments = self._section(section)
+        return group, str(arguments.pop("use", default)), tuple(arguments)
+
     def _section(self, section: str) -> dict[str, Any]:
         prefix = section + "."
         return {
@@ -106,6 +113,13 @@ def default_home() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("headwater", appauthor=False)
+
+
+def cache_folder() -> Path:
+    """Where what can be made again is kept: the user's cache directory."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("headwater", appauthor=False)
 
 
 def load(home: Path, *, preset: str | None = None, flags: Mapping[str, Any] | None = None) -> Config:

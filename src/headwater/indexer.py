@@ -20,12 +20,15 @@ import numpy as np
 from headwater.errors import BackendError, EmptyDocument, SourceError
 from headwater.protocols import Catalog, Chunker, Embedder, Parser, TextIndex, VectorIndex
 from headwater.selection import MAX_CHUNKS, TICKET_BITS
-from headwater.types import Blob, Change, Chunk, Document, Matrix, Version, document_id, text_hash
+from headwater.types import Blob, Change, Chunk, Document, Matrix, Space, Version, document_id, text_hash
 
 # Changes claimed at a time: enough to fill batches, few enough that their labels fit in memory whatever the corpus.
 CLAIM = 10_000
 # A batch ends here too, so that long passages do not fill the memory: three batches are under way at a time.
 BATCH_CHARS = 10_000_000
+# The first batch is small, so that something can be seen and found early; then see `_next_limit`.
+FIRST_BATCH = 1_000
+SLOW_SECONDS = 10.0
 # Documents whose tickets are drawn in one transaction, which has to wait for a commit under way.
 DRAW = 20_000
 
@@ -42,7 +45,10 @@ class Progress:
 
 
 class Indexer:
-    """Applies changes. `read` gives the bytes of a change, `parser` the parser for a mime type."""
+    """Applies changes. `read` gives the bytes of a change, `parser` the parser for a mime type.
+
+    Without a space it works for the active one.
+    """
 
     def __init__(
         self,
@@ -55,10 +61,11 @@ class Indexer:
         read: Callable[[Change], Blob],
         parser: Callable[[str], Parser],
         batch_chunks: int = 15_000,
+        space: Space | None = None,
     ) -> None:
         self.catalog, self.text, self.vectors = catalog, text, vectors
         self.chunker, self.embedder, self.read, self.parser = chunker, embedder, read, parser
-        self.batch_chunks = batch_chunks
+        self.batch_chunks, self.space = batch_chunks, space
         self.stage_seconds: dict[str, float] = {}
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> int:
@@ -79,7 +86,7 @@ class Indexer:
         """Remove from the indexes what is dead; return how many tickets."""
         dead = self.catalog.dead()
         if dead:
-            self._store_in_indexes([], dead)
+            self.store_in_indexes([], dead)
             self.catalog.buried(dead)
         return len(dead)
 
@@ -115,9 +122,10 @@ class Indexer:
             return change
         with self._timed("parse"):
             document = labelled(self.parser(blob.mime).parse(blob), change)
-        return self._cut(change, document, content_hash)
+        return self.cut(change, document, content_hash)
 
-    def _cut(self, change: Change, document: Document, content_hash: str) -> Version:
+    def cut(self, change: Change, document: Document, content_hash: str) -> Version:
+        """The version that this content makes of a document, with its chunks numbered and no vectors yet."""
         with self._timed("chunk"):
             chunks = self.chunker.chunk(document)
         if len(chunks) > MAX_CHUNKS:
@@ -130,11 +138,11 @@ class Indexer:
     def _drawn(self, documents: Iterable[Document]) -> Iterator[Version | Change]:
         for some in _handfuls(documents):
             puts = [Change(uri=d.uri, kind="put", owner=d.owner, collection=d.collection) for d in some]
+            known = self.catalog.content_hashes([document_id(d.owner, d.collection, d.uri) for d in some])
             for change, document in zip(self.catalog.draw(puts), some, strict=True):
-                content_hash = blake2b(repr(document).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-                known = self.catalog.record(document_id(change.owner, change.collection, change.uri))
-                if known is None or known.content_hash != content_hash:
-                    yield self._cut(change, document, content_hash)
+                content_hash = _document_hash(document)
+                if known.get(document_id(change.owner, change.collection, change.uri)) != content_hash:
+                    yield self.cut(change, document, content_hash)
 
     # -------------------------------------------------------------------------------------- in batches
 
@@ -158,7 +166,7 @@ class Indexer:
                 upcoming = ahead.submit(next, batches, None)
                 ready, unchanged = batch
                 dead = self.catalog.dead()
-                self._store_in_indexes(ready, dead)
+                self.store_in_indexes(ready, dead)
                 if stored is not None:
                     stored.result()
                 stored = behind.submit(self._commit, ready, unchanged, dead)
@@ -178,6 +186,7 @@ class Indexer:
         ready: list[Version] = []
         unchanged: list[Change] = []
         chunks = chars = 0
+        limit = min(FIRST_BATCH, self.batch_chunks)
         for version in versions:
             if isinstance(version, Change):
                 unchanged.append(version)
@@ -185,27 +194,36 @@ class Indexer:
                 ready.append(version)
                 chunks += len(version.chunks)
                 chars += len(version.document.text) if version.document else 0
-            full = chars >= BATCH_CHARS or max(chunks, len(ready) + len(unchanged)) >= self.batch_chunks
-            if full:
-                yield self._embedded(ready), unchanged
+            if chars >= BATCH_CHARS or max(chunks, len(ready) + len(unchanged)) >= limit:
+                began = perf_counter()
+                embedded = self.embedded(ready)
+                limit = self._next_limit(limit, perf_counter() - began)
+                yield embedded, unchanged
                 ready, unchanged, chunks, chars = [], [], 0, 0
         if ready or unchanged:
-            yield self._embedded(ready), unchanged
+            yield self.embedded(ready), unchanged
 
-    def _embedded(self, versions: list[Version]) -> list[Version]:
+    def _next_limit(self, limit: int, embedding_seconds: float) -> int:
+        """Batches grow while embedding is quick and shrink while it is slow: what a crash loses is one batch."""
+        if embedding_seconds > SLOW_SECONDS:
+            return max(1, limit // 2)
+        return min(4 * limit, self.batch_chunks) if embedding_seconds < SLOW_SECONDS / 4 else limit
+
+    def embedded(self, versions: list[Version]) -> list[Version]:
         """The same versions with a vector for every chunk; a text that was embedded before is not embedded again."""
         texts = [chunk.searchable_text for version in versions for chunk in version.chunks]
         if not texts:
             return versions
         with self._timed("embed"):
             hashes = [text_hash(text) for text in texts]
-            known = self.catalog.known_vectors(hashes)
+            known = self.catalog.known_vectors(hashes, self.space)
             new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
             if new:
                 fresh = self.embedder.embed(list(new.values()), "passage")
                 self._check_vectors(fresh, len(new))
                 known.update(zip(new, fresh, strict=True))
-            matrix = np.stack([known[key] for key in hashes])
+            # A first ingest knows nothing and repeats nothing: the rows are in order already.
+            matrix = fresh if len(new) == len(texts) else np.stack([known[key] for key in hashes])
         rows = np.cumsum([len(version.chunks) for version in versions])[:-1]
         parts = np.split(matrix, rows)
         return [replace(v, vectors=part) if len(part) else v for v, part in zip(versions, parts, strict=True)]
@@ -228,17 +246,23 @@ class Indexer:
             if dead:
                 self.catalog.buried(dead)
 
-    def _store_in_indexes(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
+    def store_in_indexes(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
+        """Put the chunks into both indexes durably, and remove what is dead."""
         pairs: list[tuple[Chunk, Document]] = []
         for version in versions:
             if version.document is not None:
                 pairs.extend((chunk, version.document) for chunk in version.chunks)
         if not pairs and not dead:
             return
-        with self._timed("text index"):
-            self.text.remove(dead)
-            self.text.add(pairs)
-            self.text.flush()
+        with ThreadPoolExecutor(1, thread_name_prefix="headwater-vectors") as beside:
+            vectors = beside.submit(self._store_vectors, versions, dead)
+            with self._timed("text index"):
+                self.text.remove(dead)
+                self.text.add(pairs)
+                self.text.flush()
+            vectors.result()
+
+    def _store_vectors(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
         with self._timed("vector index"):
             self.vectors.remove(dead)
             filled = [version for version in versions if version.vectors is not None]
@@ -305,6 +329,12 @@ def _labels_digest(change: Change) -> str:
     told = [labels.title, labels.tags, labels.folder, labels.content_type, labels.description, labels.archived]
     text = json.dumps([*told, sorted(labels.meta.items())], ensure_ascii=False)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _document_hash(document: Document) -> str:
+    """Of all that a program says of a document."""
+    about = repr(replace(document, text="")).encode("utf-8", "surrogatepass")
+    return blake2b(about + text_hash(document.text), digest_size=16).hexdigest()
 
 
 def _content_hash(change: Change, blob: Blob) -> str:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -139,6 +139,21 @@ class Intake:
                 if self._depth == 0:
                     self.let_go()
                     self.lock.release()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Hold the home's write lock, after waiting for whoever has it; raises HomeLocked when that takes too long."""
+        end = time.monotonic() + self.lock_timeout_seconds
+        with ExitStack() as held:
+            while True:
+                try:
+                    held.enter_context(self.writing())
+                    break
+                except HomeLocked:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(POLL_SECONDS)
+            yield
 
     def _apply(self, changes: list[Change], before: Mapping[str, Record], on_progress: OnProgress | None) -> Report:
         """Queue changes, see them through, and tell what became of them."""

@@ -57,7 +57,7 @@ def add(
     Example:
       headwater add ./handbook --tag hr
     """
-    with _open(home, create=True, preset=preset) as kb, _ProgressLines(enabled=not as_json) as progress:
+    with _open(home, create=True, preset=preset) as kb, ProgressLines(enabled=not as_json) as progress:
         if sources == ("-",):
             report = kb.add_bytes(sys.stdin.buffer.read(), collection=collection, tags=tags, folder=folder)
         else:
@@ -165,6 +165,9 @@ def status(home: Path | None, as_json: bool) -> None:
     if as_json:
         _echo_json(found)
         return
+    for space in found.pop("spaces"):
+        if space["state"] != "active":
+            found[space["state"]] = f"{space['embedder']}, {space['chunker']}, {space['documents']} documents"
     for name, value in found.items():
         click.echo(f"{name:14} {value}")
 
@@ -244,13 +247,13 @@ def plugins(as_json: bool) -> None:
         click.echo(f"{group}: {', '.join(names) or 'none'}")
 
 
-class _ProgressLines:
+class ProgressLines:
     """A bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, *, enabled: bool) -> None:
         self.enabled, self.last, self.on_terminal = enabled, time.monotonic(), sys.stderr.isatty()
 
-    def __enter__(self) -> "_ProgressLines":
+    def __enter__(self) -> "ProgressLines":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -90,6 +90,52 @@ class Catalog(Protocol):
         """Make the first space, or return the active one if it fits; raise SpaceMismatch with the remedy."""
         ...
 
+    def spaces(self) -> list[Space]:
+        """Every space, oldest first: the active one, at most one shadow and at most one retired."""
+        ...
+
+    def open_shadow(self, space: Space) -> Space:
+        """The space to fill: the shadow or retired one that is made with the same, else a new shadow.
+
+        A shadow made with something else is dropped. An id is never used twice.
+        """
+        ...
+
+    def behind(self, space: Space) -> list[tuple[str, int]]:
+        """Documents whose live version has none beside it in this space: (document id, live ticket)."""
+        ...
+
+    def reserve(self, tickets: int) -> int:
+        """Take so many tickets; return the first. Open changes are left alone."""
+        ...
+
+    def fill(self, space: Space, versions: Mapping[int, Version]) -> None:
+        """Store versions beside the live ones that they were made from, by the ticket of the live one.
+
+        One whose live version was replaced meanwhile, or that is there already, is left out. No search sees them before
+        the switch. A commit of a document takes away what stands beside it, in the same transaction.
+        """
+        ...
+
+    def unfill(self, space: Space, tickets: Sequence[int]) -> None:
+        """Take versions away again that stand beside live ones; their documents are behind."""
+        ...
+
+    def switch(self, space: Space) -> bool:
+        """Make it the active space in one transaction; the active one is retired, an earlier retired one dropped.
+
+        False, and nothing is changed, while a document is behind.
+        """
+        ...
+
+    def drop_space(self, space: Space) -> None:
+        """Forget a space that is not active."""
+        ...
+
+    def clear_away(self) -> None:
+        """Remove what dropped spaces have left in the catalog. Safe to stop and to repeat."""
+        ...
+
     # -- queue
     def enqueue(self, changes: Iterable[Change]) -> int:
         """Remember changes durably, the latest per (owner, collection, uri); return how many."""
@@ -131,8 +177,8 @@ class Catalog(Protocol):
         """The indexes hold nothing of these any more."""
         ...
 
-    def tickets(self) -> Mapping[int, int]:
-        """Every live ticket of the active space and how many chunks it has in the indexes."""
+    def tickets(self, space: Space | None = None) -> Mapping[int, int]:
+        """Every ticket of a space, else of the active one, and how many chunks it has in the indexes."""
         ...
 
     def last_ticket(self) -> int:
@@ -141,7 +187,10 @@ class Catalog(Protocol):
 
     # -- reading
     def select(self, where: Filter) -> Selection:
-        """The chunk ids that the filter allows (reference: `where.matches(attributes(record, chunk))`)."""
+        """The chunk ids of the active space that the filter allows, and perhaps ids that its indexes do not hold.
+
+        The reference is `where.matches(attributes(record, chunk))`.
+        """
         ...
 
     def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
@@ -157,11 +206,11 @@ class Catalog(Protocol):
         ...
 
     def vectors(self, ids: Sequence[int]) -> tuple[Ids, Matrix]:
-        """The exact vectors of those that are alive, in any order, with their ids."""
+        """The exact vectors of those that are alive, in any order, with their ids. All ids are of one space."""
         ...
 
-    def known_vectors(self, hashes: Sequence[bytes]) -> dict[bytes, Vector]:
-        """Vectors this space already holds for texts of these hashes: the embedding cache."""
+    def known_vectors(self, hashes: Sequence[bytes], space: Space | None = None) -> dict[bytes, Vector]:
+        """Vectors of a space's embedder, else of the active one's, for texts of these hashes: the embedding cache."""
         ...
 
     def document(self, document_id: str) -> Document | None:
@@ -170,6 +219,10 @@ class Catalog(Protocol):
 
     def record(self, document_id: str) -> Record | None:
         """The document without its text."""
+        ...
+
+    def content_hashes(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """Of those that exist and were read well: what their content was hashed to."""
         ...
 
     def records(self, where: Filter, *, limit: int | None = None, offset: int = 0) -> list[Record]:
@@ -219,6 +272,13 @@ class TextIndex(Protocol):
 
     def search(self, text: str, limit: int, where: Filter) -> list[Scored]:
         """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text."""
+        ...
+
+    def best_score(self, text: str) -> float:
+        """About what `search` would score a chunk that held all of the query: scores are shares of it.
+
+        Words that no chunk holds count too. 0 where there is no chunk or no word.
+        """
         ...
 
     def tickets(self) -> Mapping[int, int]:

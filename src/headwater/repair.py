@@ -8,6 +8,7 @@ import numpy as np
 from headwater.errors import HomeDamaged
 from headwater.filters import ALL
 from headwater.protocols import Catalog, TextIndex, VectorIndex
+from headwater.types import Space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +73,43 @@ def _mend(index: TextIndex | VectorIndex, live: Mapping[int, int]) -> frozenset[
         return frozenset(ticket for ticket, chunks in live.items() if chunks)
     index.remove(sorted(differ.missing | differ.orphans))
     return differ.missing
+
+
+def problems_beside(catalog: Catalog, text: TextIndex, vectors: VectorIndex, *, space: Space) -> list[str]:
+    """What is wrong in a space that is not active. What it holds too much is removed before it is used."""
+    found = []
+    live = catalog.tickets(space)
+    for name, index in (("text", text), ("vector", vectors)):
+        try:
+            index.refresh()
+            missing = differences(live, index.tickets()).missing
+        except HomeDamaged as error:
+            found.append(f"the {name} index of the {space.state} space {space.id} cannot be read: {error}")
+            continue
+        if missing:
+            what = f"{len(missing)} of {len(live)} documents"
+            found.append(f"the {name} index of the {space.state} space {space.id} lacks {what}")
+    return found
+
+
+def tidy(catalog: Catalog, text: TextIndex, vectors: VectorIndex, *, space: Space) -> None:
+    """Make a space that is not active agree with itself: what one of its indexes lacks has to be filled again."""
+    live = catalog.tickets(space)
+    missing: set[int] = set()
+    orphans: set[int] = set()
+    for index in (text, vectors):
+        try:
+            index.refresh()
+            differ = differences(live, index.tickets())
+        except HomeDamaged:
+            index.clear()
+            missing.update(live)
+        else:
+            missing |= differ.missing
+            orphans |= differ.orphans
+    if missing:
+        catalog.unfill(space, sorted(missing))
+    if gone := sorted(missing | orphans):
+        for index in (text, vectors):
+            index.remove(gone)
+            index.flush()

@@ -23,7 +23,7 @@ from headwater.filters import Filter, conjoin
 from headwater.highlight import Found, Terms, reasons, snippets
 from headwater.protocols import Catalog, Embedder, Retriever, TextIndex, VectorIndex
 from headwater.tokens import Cutter, fold
-from headwater.types import Hit, Mode, Options, Query, Results, Scored, Vector, attributes
+from headwater.types import Fusion, Hit, Mode, Options, Query, Results, Scored, Vector, attributes
 
 Leg = Literal["keyword", "semantic"]
 LEGS: Final[Mapping[Mode, tuple[Leg, ...]]] = {
@@ -132,17 +132,28 @@ def normalised(ranking: Sequence[Scored]) -> dict[int, float]:
     return {chunk_id: (score - low) / (high - low) for chunk_id, score in ranking}
 
 
+def covered(ranking: Sequence[Scored], best: float) -> dict[int, float]:
+    """Scores as shares of the best one that there could be, 0 to 1."""
+    # A short title that fits exactly may be boosted above what the content alone can reach.
+    most = max((score for _, score in ranking), default=0.0)
+    whole = max(best, most)
+    return {chunk_id: max(score, 0.0) / whole if whole > 0 else 1.0 for chunk_id, score in ranking}
+
+
 def fuse(
     rankings: Mapping[Leg, Sequence[Scored]],
     *,
-    method: Literal["rrf", "weighted_score"] = "rrf",
+    method: Fusion = "rrf",
     weights: Mapping[Leg, float],
     k: int = 60,
+    best_keyword: float = 0.0,
 ) -> dict[int, float]:
     """Several rankings -> one score per id; absent from a leg counts 0 there.
 
-    `rrf` sums w/(k+rank), `weighted_score` sums w*score with each leg's scores stretched over 0 to 1. Weights are
-    shares of the legs given: 1 and 1 are 0.5 and 0.5 (plain RRF), and a leg that failed does not lower the rest.
+    `rrf` sums w/(k+rank), `weighted_score` sums w*score with each leg's scores stretched over 0 to 1. `adaptive` does
+    that too, but takes of the words how much of the query a chunk covers (of `best_keyword`, which is all of it): where
+    even the best hit has few of the query's words, as across languages, it is meaning that decides. Weights are shares
+    of the legs given: 1 and 1 are 0.5 and 0.5 (plain RRF), and a leg that failed does not lower the rest.
     """
     total = sum(weights[leg] for leg in rankings)
     # Legs that were all weighted 0 have to be told apart by something: they count alike.
@@ -151,6 +162,8 @@ def fuse(
     for leg in sorted(rankings):  # a fixed order, for floating point addition is not associative
         if method == "rrf":
             points = {chunk_id: 1 / (k + rank) for chunk_id, rank in ranks(rankings[leg]).items()}
+        elif method == "adaptive" and leg == "keyword":
+            points = covered(rankings[leg], best_keyword)
         else:
             points = normalised(rankings[leg])
         for chunk_id, point in points.items():
@@ -201,6 +214,7 @@ class _Run:
         self.fallback_reason: str | None = None
         self.degraded: dict[str, None] = {}  # a set that keeps its order
         self.vector: Vector | None = None
+        self.best_keyword = 0.0
         self.dead: set[int] = set()
         self.generation = 0
         if "semantic" in self.legs and len(fold(query.text).strip()) < MIN_SEMANTIC_CHARS:
@@ -285,6 +299,8 @@ class _Run:
         with self.clock.stage("refresh"):
             self.parts.freshness.bring("keyword", self.parts.text, generation=self.generation)
         with self.clock.stage("keyword"):
+            if self.options.fusion == "adaptive" and len(self.legs) > 1:
+                self.best_keyword = self.parts.text.best_score(self.query.text)
             return self.parts.text.search(self.query.text, limit, self.where)
 
     def _semantic(self, limit: int) -> list[Scored]:
@@ -309,7 +325,8 @@ class _Run:
 
     def _scores(self, rankings: Mapping[Leg, list[Scored]]) -> dict[int, dict[str, float]]:
         weights: dict[Leg, float] = {"keyword": self.options.keyword_weight, "semantic": self.options.semantic_weight}
-        fused = fuse(rankings, method=self.options.fusion, weights=weights, k=self.options.rrf_k)
+        options, best = self.options, self.best_keyword
+        fused = fuse(rankings, method=options.fusion, weights=weights, k=options.rrf_k, best_keyword=best)
         scores: dict[int, dict[str, float]] = {chunk_id: {} for chunk_id in fused}
         for leg, ranking in rankings.items():
             for chunk_id, score in ranking:

@@ -22,6 +22,7 @@ Matrix = npt.NDArray[np.float32]  # shape (n, dim)
 Ids = npt.NDArray[np.int64]  # chunk ids
 Meta = Mapping[str, Value | tuple[Value, ...]]
 Mode = Literal["hybrid", "keyword", "semantic"]
+Fusion = Literal["rrf", "weighted_score", "adaptive"]
 State = Literal["pending", "processing", "indexed", "completed", "empty", "failed"]
 Kind = Literal["prose", "table", "caption", "code", "image"]
 Support = Literal["supported", "weak", "unsupported"]
@@ -224,6 +225,8 @@ class Space:
     dim: int
     chunker: str  # the chunker's fingerprint
     state: Literal["active", "shadow", "retired"] = "active"
+    # The settings of both as JSON, to make them again; empty where they were given as objects.
+    settings: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +262,7 @@ class Options:
     candidates: int = 100  # considered per leg
     top_n: int = 8  # come back
     offset: int = 0
-    fusion: Literal["rrf", "weighted_score"] = "rrf"
+    fusion: Fusion = "rrf"
     keyword_weight: float = 0.5
     semantic_weight: float = 0.5
     rrf_k: int = 60  # Cormack, Clarke, Buettcher; SIGIR 2009
@@ -320,7 +323,7 @@ class Results:
     mode_used: Mode = "hybrid"
     fallback_reason: str | None = None
     degraded: tuple[str, ...] = ()
-    document_counts: Mapping[str, int] = field(default_factory=dict)  # document id -> hits among `total`
+    document_counts: Mapping[str, int] = field(default_factory=dict)  # document id -> hits among `total`, best first
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     generation: int = 0
 

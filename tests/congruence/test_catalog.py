@@ -158,6 +158,51 @@ class Catalogs(RuleBasedStateMachine):
         self.memory.buried(some)
         self.sqlite.buried(some)
 
+    @rule(chunker=st.sampled_from(("lines", "pages", "whole")), embedder=st.sampled_from(("sums", "else")))
+    def open_shadow(self, chunker: str, embedder: str) -> None:
+        wanted = replace(SPACE, chunker=chunker, embedder=embedder)
+        active = self.memory.space()
+        if active is not None and (active.chunker, active.embedder) != (chunker, embedder):
+            assert self.memory.open_shadow(wanted) == self.sqlite.open_shadow(wanted)
+            self.sqlite.clear_away()
+
+    @precondition(lambda self: len(self.memory.spaces()) > 1)
+    @rule(data=st.data(), whole=st.booleans())
+    def fill(self, data: st.DataObject, whole: bool) -> None:
+        space = data.draw(st.sampled_from([space for space in self.memory.spaces() if space.state != "active"]))
+        behind = self.memory.behind(space)
+        assert sorted(behind) == sorted(self.sqlite.behind(space))
+        some = behind if whole or not behind else data.draw(st.lists(st.sampled_from(behind), unique=True))
+        if not some:
+            return
+        first = self.memory.reserve(len(some))
+        assert first == self.sqlite.reserve(len(some))
+        versions = {}
+        for place, (id, ticket) in enumerate(some):
+            record = self.memory.record(id)
+            document = self.memory.document(id)
+            assert record is not None and document is not None
+            change = Change(uri=record.uri, kind="put", owner=record.owner, collection=record.collection)
+            versions[ticket] = made(replace(change, ticket=first + place), document.text)
+            self.texts.update(chunk.searchable_text for chunk in versions[ticket].chunks)
+        self.memory.fill(space, versions)
+        self.sqlite.fill(space, versions)
+
+    @precondition(lambda self: len(self.memory.spaces()) > 1)
+    @rule(data=st.data(), what=st.sampled_from(("switch", "switch", "switch", "unfill", "drop")))
+    def with_a_space(self, data: st.DataObject, what: str) -> None:
+        space = data.draw(st.sampled_from([space for space in self.memory.spaces() if space.state != "active"]))
+        if what == "switch":
+            assert self.memory.switch(space) == self.sqlite.switch(space)
+        elif what == "unfill":
+            tickets = list(self.memory.tickets(space))[:2]
+            self.memory.unfill(space, tickets)
+            self.sqlite.unfill(space, tickets)
+        else:
+            self.memory.drop_space(space)
+            self.sqlite.drop_space(space)
+        self.sqlite.clear_away()
+
     @rule()
     def reopen(self) -> None:
         self.sqlite.close_store()
@@ -188,6 +233,9 @@ class Catalogs(RuleBasedStateMachine):
     def same_contents(self) -> None:
         memory, sqlite = self.memory, self.sqlite
         assert sqlite.statistics() == memory.statistics()
+        assert sqlite.spaces() == memory.spaces()
+        for space in memory.spaces():
+            assert sqlite.tickets(space) == memory.tickets(space)
         assert (sqlite.dead(), sqlite.tickets(), sqlite.pending()) == (
             memory.dead(),
             memory.tickets(),
@@ -213,9 +261,13 @@ class Catalogs(RuleBasedStateMachine):
     @invariant()
     def the_cache_knows_at_least_what_is_alive(self) -> None:
         hashes = [text_hash(text) for text in self.texts]
-        known, remembered = self.sqlite.known_vectors(hashes), self.memory.known_vectors(hashes)
-        assert all(np.array_equal(row, remembered[key]) for key, row in known.items())
-        assert self.sqlite.statistics()["vectors"] <= len(known) <= self.sqlite.statistics()["vectors"] + 2
+        count = 0
+        for embedder in ("sums", "else"):
+            space = replace(SPACE, embedder=embedder)
+            known, remembered = self.sqlite.known_vectors(hashes, space), self.memory.known_vectors(hashes, space)
+            assert all(np.array_equal(row, remembered[key]) for key, row in known.items())
+            count += len(known)
+        assert self.sqlite.statistics()["vectors"] <= count <= self.sqlite.statistics()["vectors"] + 2
 
     @invariant()
     def nothing_is_wrong_inside(self) -> None:

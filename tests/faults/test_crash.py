@@ -161,11 +161,11 @@ def test_an_older_ticket_never_overwrites_a_newer_one(make: Callable[[Path], Sto
     assert second.ticket > first.ticket
     files["a"] = V2
     indexer = stores.indexer(files)
-    newer = indexer._embedded([indexer._version(second)])
+    newer = indexer.embedded([indexer._version(second)])
     files["a"] = V1
-    older = indexer._embedded([indexer._version(first)])
+    older = indexer.embedded([indexer._version(first)])
     for versions in (newer, older):
-        indexer._store_in_indexes(versions, [])
+        indexer.store_in_indexes(versions, [])
         indexer._commit(versions, [], [])
     assert stores.found() == expected(V2)
     indexer.sweep()

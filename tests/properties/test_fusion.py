@@ -2,19 +2,18 @@
 
 import math
 from itertools import pairwise
-from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.retrieve import Leg, fuse, normalised, ranks
+from headwater.retrieve import Leg, covered, fuse, normalised, ranks
+from headwater.types import Fusion as Method
 from headwater.types import Scored
 
-Method = Literal["rrf", "weighted_score"]
 EQUAL: dict[Leg, float] = {"keyword": 0.5, "semantic": 0.5}
 scores = st.floats(min_value=-5, max_value=50, allow_nan=False).map(lambda score: round(score, 1))
-methods = st.sampled_from(["rrf", "weighted_score"])
+methods = st.sampled_from(["rrf", "weighted_score", "adaptive"])
 weights = st.floats(min_value=0.01, max_value=10)
 
 
@@ -105,3 +104,53 @@ def test_the_numbers_of_the_source_designs() -> None:
     assert summed == pytest.approx({1: 0.7, 2: 0.7 * 0.5 + 0.3, 3: 0.0, 4: 0.0})
     assert fuse(both, weights={"keyword": 0.0, "semantic": 0.0})[2] == pytest.approx((1 / 62 + 1 / 61) / 2)
     assert math.isclose(fuse({"semantic": semantic}, weights={"keyword": 0.7, "semantic": 0.3})[2], 1 / 61)
+
+
+found_by_words = st.dictionaries(
+    st.integers(0, 30), st.floats(min_value=0.1, max_value=50).map(lambda score: round(score, 1)), max_size=20
+).map(ranking)
+bests = st.floats(min_value=0.0, max_value=200)
+
+
+@given(found_by_words, bests)
+def test_coverage_is_a_share_in_the_order_of_the_scores(keyword: list[Scored], best: float) -> None:
+    found = covered(keyword, best)
+    assert set(found) == {one.chunk_id for one in keyword}
+    assert all(0 < share <= 1 for share in found.values())
+    for better, worse in pairwise(keyword):
+        assert (found[better.chunk_id] > found[worse.chunk_id]) == (better.score > worse.score)
+    if keyword and best >= keyword[0].score:
+        assert found[keyword[0].chunk_id] == pytest.approx(keyword[0].score / best)
+
+
+@given(found_by_words, rankings)
+def test_what_covers_nothing_leaves_the_order_to_meaning(keyword: list[Scored], semantic: list[Scored]) -> None:
+    """Where the words of the query are nowhere, its best score is far above what was found."""
+    fused = fuse({"keyword": keyword, "semantic": semantic}, method="adaptive", weights=EQUAL, best_keyword=1e9)
+    meaning = normalised(semantic)
+    for better, worse in pairwise(semantic):
+        if meaning[better.chunk_id] - meaning[worse.chunk_id] > 1e-6:
+            assert fused[better.chunk_id] > fused[worse.chunk_id]
+
+
+@given(found_by_words, rankings, bests, bests)
+def test_words_count_the_more_the_more_they_cover(
+    keyword: list[Scored], semantic: list[Scored], one: float, other: float
+) -> None:
+    both: dict[Leg, list[Scored]] = {"keyword": keyword, "semantic": semantic}
+    low, high = sorted((one, other))
+    covers_more = fuse(both, method="adaptive", weights=EQUAL, best_keyword=low)
+    covers_less = fuse(both, method="adaptive", weights=EQUAL, best_keyword=high)
+    for scored in keyword:
+        assert covers_more[scored.chunk_id] >= covers_less[scored.chunk_id] - 1e-12
+
+
+def test_adaptive_by_hand() -> None:
+    keyword, semantic = [Scored(1, 6.0), Scored(2, 3.0)], [Scored(2, 0.9), Scored(3, 0.8), Scored(1, 0.4)]
+    both: dict[Leg, list[Scored]] = {"keyword": keyword, "semantic": semantic}
+    weights: dict[Leg, float] = {"keyword": 0.8, "semantic": 0.2}
+    fused = fuse(both, method="adaptive", weights=weights, best_keyword=12.0)
+    assert fused == pytest.approx({1: 0.8 * 0.5, 2: 0.8 * 0.25 + 0.2, 3: 0.2 * 0.8})
+    across = fuse(both, method="adaptive", weights=weights, best_keyword=120.0)
+    assert sorted(across, key=lambda id: -across[id]) == [2, 3, 1]
+    assert fuse({"keyword": keyword}, method="adaptive", weights=weights, best_keyword=0.0) == {1: 1.0, 2: 0.5}

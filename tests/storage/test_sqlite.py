@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def damage(path: Path, *statements: str) -> None:
 def test_the_file_says_whose_it_is_and_which_schema(catalog: SqliteCatalog, path: Path) -> None:
     db = sqlite3.connect(path)
     assert db.execute("pragma application_id").fetchone()[0] == schema.APPLICATION_ID
-    assert db.execute("pragma user_version").fetchone()[0] == len(schema.STEPS) == 1
+    assert db.execute("pragma user_version").fetchone()[0] == len(schema.STEPS) == 2
     assert db.execute("pragma journal_mode").fetchone()[0] == "wal"
     assert db.execute("pragma page_size").fetchone()[0] == schema.PAGE_BYTES
     assert db.execute("select written_by from counters").fetchone()[0]
@@ -81,15 +82,46 @@ def test_an_older_schema_is_brought_up_step_by_step(path: Path, monkeypatch: pyt
         "insert into remark select id, title from document; alter table remark add column stars integer default 3",
     )
     monkeypatch.setattr(schema, "STEPS", later)
-    with pytest.raises(BackendError, match="older schema 1"):
+    with pytest.raises(BackendError, match="older schema 2"):
         SqliteCatalog(path, writable=False)
     new = SqliteCatalog(path)
     assert new.record(named(change)) is not None and new.check() == []
     new.close_store()
     db = sqlite3.connect(path)
-    assert db.execute("pragma user_version").fetchone()[0] == 3
+    assert db.execute("pragma user_version").fetchone()[0] == 4
     assert db.execute("select document, stars from remark").fetchall() == [(named(change), 3)]
     db.close()
+
+
+def test_a_file_of_the_first_schema_gets_spaces_and_keeps_its_vectors(path: Path) -> None:
+    """The file is downgraded by hand: there was one space, and its id stood on every vector."""
+    old = SqliteCatalog(path)
+    space = old.open_space(SPACE)
+    change = add(old, "u", "one\ntwo")
+    seen = (old.records(ALL), old.chunks_of(named(change)), old.tickets())
+    vectors = old.vectors(list(old.chunks([c.id for c in old.chunks_of(named(change))])))
+    old.close_store()
+    damage(
+        path,
+        "drop index version_beside",
+        "alter table version drop column content",
+        "alter table vector rename column embedder to space",
+        "drop table embedder",
+        "drop index space_active",
+        "alter table space drop column settings",
+        "alter table counters drop column space",
+        "pragma user_version = 1",
+    )
+    new = SqliteCatalog(path)
+    assert new.check() == [] and new.spaces() == [space]
+    assert (new.records(ALL), new.chunks_of(named(change)), new.tickets()) == seen
+    again = new.vectors(vectors[0].tolist())
+    assert again[0].tolist() == vectors[0].tolist() and (again[1] == vectors[1]).all()
+    assert len(new.known_vectors([text_hash("one"), text_hash("two")])) == 2
+    assert new.open_shadow(replace(SPACE, chunker="other")).id == space.id + 1
+    add(new, "u", "three")
+    assert new.check() == []
+    new.close_store()
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,33 @@ from headwater.selection import TICKET_BITS
 from headwater.storage._commit import PART_CHARS
 
 _ALIVE: Final = "select ticket from version"
+# The live version of a document is the one it names; beside it stand those of other spaces, of generation 0.
+_HOMELESS: Final = (
+    "not exists (select 1 from document where document.id = version.document and document.ticket != 0 "
+    "and (document.ticket = version.ticket or version.generation = 0))"
+)
+_DROPPED: Final = "version.generation = 0 and version.space not in (select id from space)"
+_TORN: Final = (
+    "exists (select 1 from document where document.id = version.document "
+    f"and (chars + {PART_CHARS - 1}) / {PART_CHARS} != "
+    f"(select count(*) from text where text.id >= version.ticket << {TICKET_BITS} "
+    f"and text.id < (version.ticket + 1) << {TICKET_BITS}))"
+)
 
 # (what counts the wrong rows, the sentence for that many of them). `{}` is the count.
 _RULES: Final = (
     (
-        "select count(*) from version where not exists "
-        "(select 1 from document where document.id = version.document and document.ticket = version.ticket)",
+        f"select count(*) from version where {_HOMELESS}",
         "{} versions belong to no document",
+    ),
+    (
+        f"select count(*) from version where {_DROPPED}",
+        "{} versions are of a space that was dropped (invisible to searches)",
+    ),
+    (
+        "select count(*) from version join space on space.id = version.space "
+        "where (version.generation != 0) != (space.state = 'active')",
+        "{} versions are in the wrong space",
     ),
     (
         "select count(*) from document where ticket != 0 and not exists "
@@ -47,9 +67,7 @@ _RULES: Final = (
         "{} chunks reach outside their document's text",
     ),
     (
-        f"select count(*) from document where ticket != 0 and (chars + {PART_CHARS - 1}) / {PART_CHARS} != "
-        f"(select count(*) from text where text.id >= ticket << {TICKET_BITS} "
-        f"and text.id < (ticket + 1) << {TICKET_BITS})",
+        f"select count(*) from version where {_TORN}",
         "{} documents lack a part of their text",
     ),
     (
@@ -67,7 +85,8 @@ _RULES: Final = (
         "{} chunks of completed documents have no vector",
     ),
     (
-        "select count(*) from vector join space on space.id = vector.space where length(data) != 2 * dim",
+        "select count(*) from vector left join embedder on embedder.id = vector.embedder "
+        "where length(data) is not 2 * dim",
         "{} vectors have the wrong size",
     ),
     (
@@ -93,14 +112,15 @@ _RULES: Final = (
 _MENDING: Final = (
     "delete from version where chunks > (select count(*) from chunk "
     f"where chunk.id >= ticket << {TICKET_BITS} and chunk.id < (ticket + 1) << {TICKET_BITS})",
-    f"delete from version where ticket in (select ticket from document where ticket != 0 and "
-    f"(chars + {PART_CHARS - 1}) / {PART_CHARS} != (select count(*) from text "
-    f"where text.id >= ticket << {TICKET_BITS} and text.id < (ticket + 1) << {TICKET_BITS}))",
-    "delete from version where not exists "
-    "(select 1 from document where document.id = version.document and document.ticket = version.ticket)",
+    f"delete from version where {_TORN}",
+    f"delete from version where {_DROPPED}",
+    "delete from version where (generation != 0) != "
+    "(space = coalesce((select id from space where state = 'active'), 0))",
+    f"delete from version where {_HOMELESS}",
     "update document set ticket = 0, chunks = 0, chars = 0, stamp = '', content_hash = '', state = 'failed', "
     "error = 'its text was lost in this home; add it again' "
     f"where ticket != 0 and ticket not in ({_ALIVE})",
+    f"delete from version where {_HOMELESS}",
     f"insert or ignore into dead select distinct id >> {TICKET_BITS} from chunk "
     f"where id >> {TICKET_BITS} not in ({_ALIVE})",
     *(f"delete from {table} where id >> {TICKET_BITS} not in ({_ALIVE})" for table in ("chunk", "text", "index_text")),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -44,6 +44,8 @@ _PUT_DOCUMENT: Final = (
 )
 # Everything of a version but its postings, which are found by its document's attributes.
 _RANGES: Final = ("chunk", "text", "index_text")
+# A drop of a large space is done in pieces, so that other writers wait for less than a second.
+PIECE_VERSIONS: Final = 2_000
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ class _Standing:
     """Where one document stands while the versions of a commit are applied to it, one after the other."""
 
     ticket: int = 0  # of its live version
+    content: int = 0  # the ticket under which that version's content came
     floor: int = 0  # what is not above it comes too late
     created: str = ""
     put: Version | None = None  # of this commit
@@ -115,9 +118,12 @@ class Commit:
     def _standings(self, ids: list[str]) -> dict[str, _Standing]:
         given = json.dumps(ids)
         found = {id: _Standing() for id in ids}
-        sql = "select id, ticket, created from document where id in (select value from json_each(?))"
-        for id, ticket, created in self.db.execute(sql, (given,)):
-            found[id].ticket, found[id].created = ticket, readable(created)
+        sql = (
+            "select id, document.ticket, coalesce(content, 0), created from document "
+            "left join version on version.ticket = document.ticket where id in (select value from json_each(?))"
+        )
+        for id, ticket, content, created in self.db.execute(sql, (given,)):
+            found[id].ticket, found[id].content, found[id].created = ticket, content, readable(created)
         sql = "select document, ticket from floor where document in (select value from json_each(?))"
         for id, ticket in self.db.execute(sql, (given,)):
             found[id].floor = ticket
@@ -125,8 +131,8 @@ class Commit:
 
     def _step(self, standing: _Standing, id: str, version: Version) -> None:
         ticket = version.change.ticket
-        if ticket <= max(standing.ticket, standing.floor):
-            if ticket != standing.ticket:
+        if ticket <= max(standing.content, standing.floor):
+            if ticket not in (standing.ticket, standing.content):
                 self.dead.add(ticket)
             return
         standing.touched = True
@@ -143,9 +149,9 @@ class Commit:
         standing.failed = None
         if version.document is None and version.state != "empty":
             standing.put, standing.ticket, standing.floor, standing.gone = None, 0, ticket, True
-            standing.created = ""
+            standing.content, standing.created = 0, ""
         else:
-            standing.put, standing.ticket, standing.gone = version, ticket, False
+            standing.put, standing.ticket, standing.content, standing.gone = version, ticket, ticket, False
             self._date(standing, version)
 
     def _date(self, standing: _Standing, version: Version) -> None:
@@ -156,7 +162,7 @@ class Commit:
     # ------------------------------------------------------------------------------------------- rows
 
     def _take_away(self) -> set[int]:
-        """Remove what the replaced versions had; return the vectors their chunks pointed to."""
+        """Remove what the replaced versions had, in every space; return the vectors their chunks pointed to."""
         if not self.replaced:
             return set()
         sql = f"select {RECORD_COLUMNS} from document where id in (select value from json_each(?))"
@@ -167,17 +173,13 @@ class Commit:
         self.db.executemany(
             "delete from posting where term = ? and ticket = ?", [(numbers[term], ticket) for term, ticket in terms]
         )
-        tickets = sorted(self.replaced.values())
-        ranges = [(ticket << TICKET_BITS, (ticket + 1) << TICKET_BITS) for ticket in tickets]
-        vectors: set[int] = set()
-        for low, high in ranges:
-            rows = self.db.execute("select vector from chunk where id >= ? and id < ?", (low, high))
-            vectors.update(vector for (vector,) in rows)
-        for table in _RANGES:
-            self.db.executemany(f"delete from {table} where id >= ? and id < ?", ranges)
-        for table in ("version", "outline"):
-            self.db.executemany(f"delete from {table} where ticket = ?", [(ticket,) for ticket in tickets])
-        return vectors - {0}
+        sql = (
+            "select ticket from json_each(?) as given "
+            "cross join version on version.document = given.value and version.generation = 0"
+        )
+        beside = [ticket for (ticket,) in self.db.execute(sql, (json.dumps(list(self.replaced)),))]
+        self.dead.update(beside)
+        return take_away(self.db, sorted([*self.replaced.values(), *beside]))
 
     def _write_documents(self, touched: dict[str, _Standing]) -> None:
         rows, failures, gone, postings = [], [], [], []
@@ -203,13 +205,29 @@ class Commit:
         rows = sorted([(numbers[term], ticket) for ticket, terms in postings for term in terms])
         self.db.executemany("insert into posting values (?, ?)", rows)
 
-    def _write_versions(self, puts: list[tuple[str, Version]], generation: int) -> None:
+    def fill(self, versions: Mapping[int, Version]) -> None:
+        """Store versions beside the live ones, by whose tickets they are given."""
+        sql = (
+            "select live.ticket, live.document, live.state, live.content from json_each(?) as given "
+            "cross join version as live on live.ticket = given.value and live.generation != 0 "
+            "where not exists (select 1 from version as beside "
+            "where beside.document = live.document and beside.space = ? and beside.generation = 0)"
+        )
+        rows = self.db.execute(sql, (json.dumps(list(versions)), self.space.id)).fetchall()
+        puts = [(id, replace(versions[live], state=state)) for live, id, state, _ in rows]
+        contents = {versions[live].change.ticket: content for live, _, _, content in rows}
+        self._write_versions(puts, 0, contents)
+
+    def _write_versions(
+        self, puts: list[tuple[str, Version]], generation: int, contents: Mapping[int, int] | None = None
+    ) -> None:
         puts.sort(key=lambda put: put[1].change.ticket)
         versions, outlines, texts, differing = [], [], [], []
         for id, version in puts:
             ticket, document = version.change.ticket, version.document
             count = indexed_count(version.chunks)
-            versions.append((ticket, id, self.space.id, count, version.state, generation))
+            content = contents[ticket] if contents is not None else ticket
+            versions.append((ticket, id, self.space.id, count, version.state, generation, content))
             if document is None:
                 continue
             if (outline := outline_row(document)) is not None:
@@ -219,7 +237,7 @@ class Commit:
                 body = document.text[start : start + PART_CHARS].encode("utf-8", "surrogatepass")
                 texts.append((first + part, body))
             differing += [index_text_row(c) for c in version.chunks if c.index_text and c.index_text != c.text]
-        self.db.executemany("insert into version values (?, ?, ?, ?, ?, ?)", versions)
+        self.db.executemany("insert into version values (?, ?, ?, ?, ?, ?, ?)", versions)
         self.db.executemany("insert into outline values (?, ?, ?, ?, ?, ?)", outlines)
         self.db.executemany("insert into text values (?, ?)", texts)
         self.db.executemany("insert into index_text values (?, ?, ?)", differing)
@@ -255,7 +273,8 @@ class Commit:
         matrix = np.concatenate([v.vectors for v in filled if v.vectors is not None])
         chunks = [c for v in filled for c in v.chunks[: len(v.vectors)]]  # type: ignore[arg-type]
         hashes = [text_hash(chunk.searchable_text) for chunk in chunks]
-        numbers = known_numbers(self.db, self.space.id, hashes)
+        embedder = embedder_number(self.db, self.space)
+        numbers = known_numbers(self.db, embedder, hashes)
         used = list(numbers.values())
         number = int(self.db.execute("select coalesce(max(id), 0) from vector").fetchone()[0])
         data = memoryview(matrix.astype("<f2").tobytes())
@@ -264,7 +283,7 @@ class Commit:
         for place, key in enumerate(hashes):
             if key not in numbers:
                 numbers[key] = number = number + 1
-                rows.append((number, self.space.id, key, data[place * width : (place + 1) * width]))
+                rows.append((number, embedder, key, data[place * width : (place + 1) * width]))
         self.db.executemany("insert into vector values (?, ?, ?, ?)", rows)
         self.db.executemany("delete from idle where vector = ?", [(vector,) for vector in used])
         return {chunk.id: numbers[key] for chunk, key in zip(chunks, hashes, strict=True)}
@@ -310,13 +329,34 @@ def index_text_row(chunk: Chunk) -> tuple[object, ...]:
     return chunk.id, storable(before), storable(after) if found else None
 
 
-def known_numbers(db: sqlite3.Connection, space: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
+def take_away(db: sqlite3.Connection, tickets: Sequence[int]) -> set[int]:
+    """Remove all that these versions had but postings; return the vectors their chunks pointed to."""
+    ranges = [(ticket << TICKET_BITS, (ticket + 1) << TICKET_BITS) for ticket in tickets]
+    vectors: set[int] = set()
+    for low, high in ranges:
+        rows = db.execute("select vector from chunk where id >= ? and id < ?", (low, high))
+        vectors.update(vector for (vector,) in rows)
+    for table in _RANGES:
+        db.executemany(f"delete from {table} where id >= ? and id < ?", ranges)
+    for table in ("version", "outline"):
+        db.executemany(f"delete from {table} where ticket = ?", [(ticket,) for ticket in tickets])
+    return vectors - {0}
+
+
+def embedder_number(db: sqlite3.Connection, space: Space) -> int:
+    """The number under which the vectors of the space's embedder are stored; a new one where there is none."""
+    named = (space.embedder, space.dim)
+    db.execute("insert or ignore into embedder(fingerprint, dim) values (?, ?)", named)
+    return int(db.execute("select id from embedder where fingerprint = ? and dim = ?", named).fetchone()[0])
+
+
+def known_numbers(db: sqlite3.Connection, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
     """The vectors there are for texts of these hashes."""
     found: dict[bytes, int] = {}
     for start in range(0, len(hashes), PARAMETERS):
         some = hashes[start : start + PARAMETERS]
-        sql = f"select hash, id from vector where hash in ({', '.join('?' * len(some))}) and space = ?"
-        found.update(db.execute(sql, (*some, space)))
+        sql = f"select hash, id from vector where hash in ({', '.join('?' * len(some))}) and embedder = ?"
+        found.update(db.execute(sql, (*some, embedder)))
     return found
 
 

@@ -17,9 +17,9 @@ from headwater.storage.schema import prepare
 
 # Another process writes for less than a second at a time; who waits longer than this is stuck.
 BUSY_SECONDS: Final = 30.0
-# Readers map the file: no copying of pages, and all threads share the one copy of the operating system. It takes
-# address space, not memory. The bound is SQLite's own.
-MAP_BYTES: Final = 0x7FFF0000
+# Readers map the file: no copying of pages, and all threads share the one copy of the operating system. What was read
+# counts as resident, although it can be dropped at any time: the bound keeps a million chunks under 3 GB.
+MAP_BYTES: Final = 1 << 30
 # Bulk loading writes a page again and again; copying the log back every 32 MiB does it once.
 LOG_PAGES: Final = 4096
 LOG_BYTES: Final = 64 << 20

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from math import log
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -72,6 +73,20 @@ def ask(text: str, cutter: Cutter, *, boosts: Mapping[str, float], lanes: Mappin
         for field, weight in _fields(_lane_of(phrase, query), boosts, lanes)
     ]
     return Question([Term(field, token, weight) for (field, token), weight in weights.items()], phrases)
+
+
+def best_score(question: Question, *, chunks: int, containing: Callable[[Term], int], k1: float) -> float:
+    """The BM25 that a chunk approaches which holds every term of the question over and over in its content.
+
+    A term that no chunk holds counts as well: what is asked for and nowhere to be had is missing from every hit.
+    """
+    asked = [term for term in question.terms if term.field in LANES]
+    return sum(term.weight * rarity(containing(term), chunks) * (k1 + 1) for term in asked)
+
+
+def rarity(containing: int, chunks: int) -> float:
+    """The idf of BM25 in the form of Lucene, which is never negative."""
+    return log(1 + (chunks - containing + 0.5) / (containing + 0.5))
 
 
 def _fields(lane: str, boosts: Mapping[str, float], lanes: Mapping[str, float]) -> Iterator[tuple[str, float]]:

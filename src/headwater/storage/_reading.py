@@ -14,7 +14,7 @@ from headwater.selection import TICKET_BITS
 from headwater.storage._commit import PART_CHARS
 from headwater.storage._rows import KINDS, RECORD_COLUMNS, readable, row_record
 from headwater.storage.selecting import pages
-from headwater.types import Chunk, Matrix, Record, Space, Span, Vector
+from headwater.types import Chunk, Matrix, Record, Span, Vector
 
 # A list of ids is one parameter: one statement for any number, and it measured faster than many parameters.
 GIVEN: Final = "(select value from json_each(?))"
@@ -54,12 +54,6 @@ def draw(db: sqlite3.Connection, tickets: int) -> int:
     last = int(db.execute("select ticket from counters").fetchone()[0])
     db.execute("update counters set ticket = ?", (last + tickets,))
     return last + 1
-
-
-def active_space(db: sqlite3.Connection) -> Space | None:
-    """The space that readers see."""
-    row = db.execute("select id, embedder, dim, chunker from space where state = 'active'").fetchone()
-    return Space(id=row[0], embedder=row[1], dim=row[2], chunker=row[3]) if row else None
 
 
 def read_records(db: sqlite3.Connection, ids: Collection[str]) -> dict[str, Record]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +13,17 @@ import numpy as np
 from headwater.errors import BackendError, SettingError, UsageError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
-from headwater.storage._lanes import BOOSTS, LANE_WEIGHTS, LANES, Term, ask, head_terms, with_defaults
+from headwater.storage._lanes import (
+    BOOSTS,
+    LANE_WEIGHTS,
+    LANES,
+    Term,
+    ask,
+    best_score,
+    head_terms,
+    rarity,
+    with_defaults,
+)
 from headwater.tokens import Cutter
 from headwater.types import Chunk, Document, Ids, Matrix, Scored, Vector, attributes, record_of
 
@@ -133,9 +142,8 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
             if not counts or not (frequency := counts[term.token]):
                 return 0.0
             n = containing[term.field, term.token]
-            rarity = math.log(1 + (len(held) - n + 0.5) / (n + 0.5))
             length = 1 - self._b + self._b * counts.total() * len(held) / total_terms[term.field]
-            return term.weight * rarity * frequency * (self._k1 + 1) / (frequency + self._k1 * length)
+            return term.weight * rarity(n, len(held)) * frequency * (self._k1 + 1) / (frequency + self._k1 * length)
 
         found = []
         for id, entry in held.items():
@@ -146,6 +154,16 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
             if total > 0 and where.matches(attributes(record_of(entry.document), entry.chunk)):
                 found.append(Scored(id, total))
         return sorted(found, key=lambda scored: (-scored.score, scored.chunk_id))[: max(limit, 0)]
+
+    def best_score(self, text: str) -> float:
+        """What a chunk would score that held all of the query; 0 where there is no chunk or no word."""
+        question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
+        held = self._visible
+
+        def containing(term: Term) -> int:
+            return sum(term.token in entry.counts.get(term.field, ()) for entry in held.values())
+
+        return best_score(question, chunks=len(held), containing=containing, k1=self._k1) if held else 0.0
 
 
 class MemoryVectorIndex(_MemoryIndex[Vector]):

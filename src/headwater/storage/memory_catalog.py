@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headwater.errors import UsageError
 from headwater.filters import Filter
 from headwater.selection import Selection
 from headwater.storage._rows import (
@@ -44,6 +45,10 @@ class _Open:
     previous: int = 0
 
 
+# What a vector is stored under: embedder, dimensions, and the hash of the text.
+_Text = tuple[str, int, bytes]
+
+
 def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -54,14 +59,16 @@ class MemoryCatalog:
     def __init__(self, path: Path | str = "", *, now: Callable[[], str] = _utc_now) -> None:
         self._now = now
         self._lock = threading.RLock()
-        self._generation = self._ticket = 0
-        self._space: Space | None = None
+        self._generation = self._ticket = self._last_space = 0
+        self._spaces: list[Space] = []
         self._queue: dict[str, _Open] = {}  # by document id, oldest first
         self._records: dict[str, Record] = {}
         self._versions: dict[str, Version] = {}  # by document id: the live one
+        self._beside: dict[int, dict[str, Version]] = {}  # by space id: those that stand beside the live ones
+        self._contents: dict[str, int] = {}  # by document id: the ticket under which the live content came
         self._floors: dict[str, int] = {}  # by document id: what is not above it comes too late
         self._dead: set[int] = set()
-        self._vectors: dict[bytes, Vector] = {}
+        self._vectors: dict[_Text, Vector] = {}
 
     def generation(self) -> int:
         """Grows with every commit that readers can see."""
@@ -71,15 +78,102 @@ class MemoryCatalog:
 
     def space(self) -> Space | None:
         """The active space, or None in a new home."""
-        return self._space
+        return next((space for space in self._spaces if space.state == "active"), None)
 
     def open_space(self, space: Space) -> Space:
         """Make the first space, or return the active one if it fits."""
         with self._lock:
-            if self._space is None:
-                self._space = replace(space, id=1, state="active")
-            check_space(self._space, space)
-            return self._space
+            active = self.space() or self._make(replace(space, state="active"))
+            check_space(active, space)
+            return active
+
+    def _make(self, space: Space) -> Space:
+        self._last_space += 1
+        made = replace(space, id=self._last_space)
+        self._spaces.append(made)
+        return made
+
+    def spaces(self) -> list[Space]:
+        """Every space, oldest first."""
+        with self._lock:
+            return list(self._spaces)
+
+    def open_shadow(self, space: Space) -> Space:
+        """The space to fill: the shadow or retired one that is made with the same, else a new shadow."""
+        with self._lock:
+            wanted = (space.embedder, space.dim, space.chunker)
+            for there in self._spaces:
+                if (there.embedder, there.dim, there.chunker) == wanted:
+                    if there.state == "active":
+                        raise UsageError("the home is made with these settings already; there is nothing to reindex")
+                    return there
+            self._keep_spaces([there for there in self._spaces if there.state != "shadow"])
+            made = self._make(replace(space, state="shadow"))
+            self._beside[made.id] = {}
+            return made
+
+    def behind(self, space: Space) -> list[tuple[str, int]]:
+        """Documents whose live version has none beside it in this space."""
+        with self._lock:
+            there = self._beside[space.id]
+            return [(id, version.change.ticket) for id, version in self._versions.items() if id not in there]
+
+    def reserve(self, tickets: int) -> int:
+        """Take so many tickets; return the first."""
+        with self._lock:
+            self._ticket += tickets
+            return self._ticket - tickets + 1
+
+    def fill(self, space: Space, versions: Mapping[int, Version]) -> None:
+        """Store versions beside the live ones that they were made from, by the ticket of the live one."""
+        for version in versions.values():
+            check_version(version, space)
+        with self._lock:
+            live = {version.change.ticket: (id, version.state) for id, version in self._versions.items()}
+            there = self._beside[space.id]
+            for ticket, version in versions.items():
+                id, state = live.get(ticket, ("", version.state))
+                if id and id not in there:
+                    there[id] = replace(version, state=state)
+                    self._keep_vectors(version, space)
+
+    def unfill(self, space: Space, tickets: Sequence[int]) -> None:
+        """Take versions away again that stand beside live ones; their documents are behind."""
+        with self._lock:
+            taken = set(map(int, tickets))
+            there = self._beside[space.id]
+            self._beside[space.id] = {id: v for id, v in there.items() if v.change.ticket not in taken}
+
+    def switch(self, space: Space) -> bool:
+        """Make it the active space, unless a document is behind; the active one is retired."""
+        with self._lock:
+            active = self.space()
+            if active is None or space.id not in self._beside:
+                raise UsageError(f"there is no space {space.id} beside the active one; open it first")
+            if self.behind(space):
+                return False
+            self._generation += 1
+            self._beside[active.id], self._versions = self._versions, self._beside.pop(space.id)
+            for id, version in self._versions.items():
+                ticket, chunks = version.change.ticket, indexed_count(version.chunks)
+                self._records[id] = replace(self._records[id], ticket=ticket, chunks=chunks)
+            retired, activated = replace(active, state="retired"), replace(space, state="active")
+            changed = {active.id: retired, space.id: activated}
+            kept = [there for there in self._spaces if there.state != "retired" or there.id == space.id]
+            self._keep_spaces([changed.get(there.id, there) for there in kept])
+            return True
+
+    def drop_space(self, space: Space) -> None:
+        """Forget a space that is not active."""
+        with self._lock:
+            self._keep_spaces([there for there in self._spaces if there.id != space.id or there.state == "active"])
+
+    def clear_away(self) -> None:
+        """Nothing is left of a dropped space."""
+
+    def _keep_spaces(self, spaces: list[Space]) -> None:
+        self._spaces = spaces
+        self._beside = {space.id: self._beside[space.id] for space in spaces if space.id in self._beside}
 
     # ------------------------------------------------------------------------------------------- queue
 
@@ -153,7 +247,7 @@ class MemoryCatalog:
         if not versions:
             return
         for version in versions:
-            check_version(version, self._space)
+            check_version(version, self.space())
         with self._lock:
             now = self._now()
             self._generation += 1
@@ -165,8 +259,9 @@ class MemoryCatalog:
         id, ticket = _id(version.change), version.change.ticket
         live = self._versions[id].change.ticket if id in self._versions else 0
         earlier = self._records.get(id)
-        if ticket <= max(live, self._floors.get(id, 0)):
-            if ticket != live:
+        content = self._contents.get(id, 0)
+        if ticket <= max(content, self._floors.get(id, 0)):
+            if ticket not in (live, content):
                 self._dead.add(ticket)
         elif version.state == "failed":
             self._floors[id] = ticket
@@ -180,19 +275,21 @@ class MemoryCatalog:
                 self._dead.add(live)
             self._versions.pop(id, None)
             self._records.pop(id, None)
+            self._contents.pop(id, None)
+            self._dead.update(there.pop(id).change.ticket for there in self._beside.values() if id in there)
             if version.document is None and version.state != "empty":
                 self._floors[id] = ticket
             else:
-                self._versions[id] = version
+                self._versions[id], self._contents[id] = version, ticket
                 self._records[id] = record_of(version, id=id, created=earlier.created if earlier else "", now=now)
-                self._keep_vectors(version)
+                self._keep_vectors(version, self.space())
 
-    def _keep_vectors(self, version: Version) -> None:
-        if version.vectors is not None:
+    def _keep_vectors(self, version: Version, space: Space | None) -> None:
+        if version.vectors is not None and space is not None:
             # Rounded as a store rounds them, so that both hold the same numbers.
             rows = version.vectors.astype(np.float16).astype(np.float32)
             for chunk, row in zip(version.chunks, rows, strict=False):
-                self._vectors.setdefault(text_hash(chunk.searchable_text), row)
+                self._vectors.setdefault((space.embedder, space.dim, text_hash(chunk.searchable_text)), row)
 
     def dead(self) -> list[int]:
         """Tickets whose chunks the indexes may still hold and must not."""
@@ -204,10 +301,11 @@ class MemoryCatalog:
         with self._lock:
             self._dead.difference_update(map(int, tickets))
 
-    def tickets(self) -> Mapping[int, int]:
-        """Every live ticket that has chunks in the indexes, and how many."""
+    def tickets(self, space: Space | None = None) -> Mapping[int, int]:
+        """Every ticket of a space, else of the active one, that has chunks in the indexes, and how many."""
         with self._lock:
-            counts = {version.change.ticket: indexed_count(version.chunks) for version in self._versions.values()}
+            versions = self._beside.get(space.id, self._versions) if space else self._versions
+            counts = {version.change.ticket: indexed_count(version.chunks) for version in versions.values()}
             return {ticket: count for ticket, count in counts.items() if count}
 
     def last_ticket(self) -> int:
@@ -219,7 +317,7 @@ class MemoryCatalog:
     def select(self, where: Filter) -> Selection:
         """The chunk ids that the filter allows, by asking it about every chunk."""
         with self._lock:
-            found = self._chunks().values()
+            found = self._chunks([self._versions]).values()
             return Selection.of_ids([c.id for c, record in found if where.matches(attributes(record, c))])
 
     def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
@@ -244,15 +342,19 @@ class MemoryCatalog:
     def vectors(self, ids: Sequence[int]) -> tuple[Ids, Matrix]:
         """The vectors of those that are alive and have one."""
         with self._lock:
-            texts = {id: chunk.searchable_text for id, (chunk, _) in self.chunks(ids).items() if id in self._embedded()}
-            rows = [self._vectors[text_hash(text)] for text in texts.values()]
-            dim = self._space.dim if self._space else 0
-            return np.array(list(texts), dtype=np.int64), np.array(rows, dtype=np.float32).reshape(len(rows), dim)
+            embedded = self._embedded()
+            alive = {id: embedded[id] for id in map(int, ids) if id in embedded}
+            rows = [self._vectors[text] for text in alive.values()]
+            active = self.space()
+            dim = len(rows[0]) if rows else active.dim if active else 0
+            return np.array(list(alive), dtype=np.int64), np.array(rows, dtype=np.float32).reshape(len(rows), dim)
 
-    def known_vectors(self, hashes: Sequence[bytes]) -> dict[bytes, Vector]:
-        """Vectors already held for texts of these hashes."""
+    def known_vectors(self, hashes: Sequence[bytes], space: Space | None = None) -> dict[bytes, Vector]:
+        """Vectors of a space's embedder, else of the active one's, for texts of these hashes."""
         with self._lock:
-            return {key: self._vectors[key] for key in hashes if key in self._vectors}
+            maker = space or self.space()
+            named = {key: (maker.embedder, maker.dim, key) for key in hashes} if maker else {}
+            return {key: self._vectors[text] for key, text in named.items() if text in self._vectors}
 
     def document(self, document_id: str) -> Document | None:
         """The document with its text."""
@@ -270,6 +372,11 @@ class MemoryCatalog:
     def record(self, document_id: str) -> Record | None:
         """The document without its text."""
         return self._records.get(document_id)
+
+    def content_hashes(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """Of those that exist and were read well: what their content was hashed to."""
+        known = ((id, self._records.get(id)) for id in document_ids)
+        return {id: record.content_hash for id, record in known if record and record.state == "completed"}
 
     def records(self, where: Filter, *, limit: int | None = None, offset: int = 0) -> list[Record]:
         """The documents that the filter allows, by collection and uri. Chunk-level keys allow any document."""
@@ -289,12 +396,10 @@ class MemoryCatalog:
         """Counts of everything."""
         with self._lock:
             records = self._records.values()
-            embedded = self._embedded()
-            used = {text_hash(c.searchable_text) for id, (c, _) in self._chunks().items() if id in embedded}
             return {
                 "documents": len(records),
                 "chunks": sum(self.tickets().values()),
-                "vectors": len(used),
+                "vectors": len(set(self._embedded().values())),
                 "collections": len({(record.owner, record.collection) for record in records}),
                 "pending": len(self._queue),
                 "failed": sum(record.state == "failed" for record in records),
@@ -314,21 +419,30 @@ class MemoryCatalog:
     def close_store(self) -> None:
         """Nothing to let go of."""
 
-    def _live(self) -> set[int]:
-        return {version.change.ticket for version in self._versions.values()}
+    def _all(self) -> list[dict[str, Version]]:
+        return [self._versions, *self._beside.values()]
 
-    def _chunks(self) -> dict[int, tuple[Chunk, Record]]:
-        """Every live chunk by id."""
+    def _live(self) -> set[int]:
+        return {version.change.ticket for versions in self._all() for version in versions.values()}
+
+    def _chunks(self, among: Sequence[Mapping[str, Version]] = ()) -> dict[int, tuple[Chunk, Record]]:
+        """Every chunk by id, of all spaces unless told."""
         return {
             chunk.id: (replace(chunk, document_id=id), self._records[id])
-            for id, version in self._versions.items()
+            for versions in among or self._all()
+            for id, version in versions.items()
             for chunk in version.chunks
         }
 
-    def _embedded(self) -> set[int]:
-        """The ids of live chunks that came with a vector."""
-        filled = [v for v in self._versions.values() if v.vectors is not None]
-        return {chunk.id for v in filled for chunk in v.chunks[: len(v.vectors if v.vectors is not None else ())]}
+    def _embedded(self) -> dict[int, _Text]:
+        """By the ids of all chunks that came with a vector: what it is stored under."""
+        found: dict[int, _Text] = {}
+        for space in self._spaces:
+            for version in self._beside.get(space.id, self._versions).values():
+                rows = version.vectors if version.vectors is not None else ()
+                for chunk in version.chunks[: len(rows)]:
+                    found[chunk.id] = (space.embedder, space.dim, text_hash(chunk.searchable_text))
+        return found
 
 
 def _id(change: Change) -> str:

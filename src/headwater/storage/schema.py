@@ -88,8 +88,27 @@ create table queue(
 );
 """
 
+# Several spaces. A version of generation 0 stands beside a document's live one, in a space that is not active; the
+# index of those costs nothing while there are none. `content` is the ticket under which a version's content came: it
+# says which change of a document is the later one, whatever ticket a reindex gave the version. Vectors belong to an
+# embedder, so that spaces of the same embedder share them.
+_SPACES: Final = """
+alter table counters add column space integer not null default 0;
+update counters set space = (select coalesce(max(id), 0) from space);
+alter table space add column settings text not null default '';
+create unique index space_active on space(state) where state = 'active';
+create table embedder(
+  id integer primary key, fingerprint text not null, dim integer not null, unique (fingerprint, dim)
+);
+insert into embedder select id, embedder, dim from space;
+alter table vector rename column space to embedder;
+alter table version add column content integer not null default 0;
+update version set content = ticket;
+create unique index version_beside on version(document, space) where generation = 0;
+"""
+
 # Step n takes a file of schema version n to n + 1. A new file is of version 0. Steps are never edited, only added.
-STEPS: Sequence[str] = (_TABLES,)
+STEPS: Sequence[str] = (_TABLES, _SPACES)
 
 
 def prepare(db: sqlite3.Connection, path: Path, *, writable: bool, written_by: Callable[[], str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 
 from headwater.filters import ALL, Filter
 from headwater.selection import TICKET_BITS, Selection
+from headwater.storage import _spaces
 from headwater.storage._check import check, mend
 from headwater.storage._commit import PARAMETERS, Commit, Numbers
 from headwater.storage._database import Database
@@ -20,7 +22,6 @@ from headwater.storage._reading import (
     CHUNK_COLUMNS,
     CHUNKS,
     ITS_VERSION,
-    active_space,
     as_matrix,
     count,
     draw,
@@ -103,20 +104,67 @@ class SqliteCatalog:
     def space(self) -> Space | None:
         """The active space, or None in a new home."""
         with self._database.reading() as db:
-            return active_space(db)
+            return _spaces.active_space(db)
 
     def open_space(self, space: Space) -> Space:
         """Make the first space, or return the active one if it fits; raise SpaceMismatch with the remedy."""
         active = self.space()
         if active is None:
             with self._database.writing() as db:
-                active = active_space(db)  # another process may have been quicker
+                active = _spaces.active_space(db)  # another process may have been quicker
                 if active is None:
-                    row = (space.embedder, space.dim, space.chunker, "active")
-                    made = db.execute("insert into space(embedder, dim, chunker, state) values (?, ?, ?, ?)", row)
-                    return replace(space, id=int(made.lastrowid or 0), state="active")
+                    return _spaces.make_space(db, replace(space, state="active"))
         check_space(active, space)
         return active
+
+    def spaces(self) -> list[Space]:
+        """Every space, oldest first."""
+        with self._database.reading() as db:
+            return _spaces.all_spaces(db)
+
+    def open_shadow(self, space: Space) -> Space:
+        """The space to fill: the shadow or retired one that is made with the same, else a new shadow."""
+        with self._database.writing() as db:
+            return _spaces.open_shadow(db, space)
+
+    def behind(self, space: Space) -> list[tuple[str, int]]:
+        """Documents whose live version has none beside it in this space, in the order they came."""
+        with self._database.reading() as db:
+            return _spaces.behind(db, space)
+
+    def reserve(self, tickets: int) -> int:
+        """Take so many tickets; return the first."""
+        with self._database.writing() as db:
+            return draw(db, tickets)
+
+    def fill(self, space: Space, versions: Mapping[int, Version]) -> None:
+        """Store versions beside the live ones that they were made from, by the ticket of the live one."""
+        for version in versions.values():
+            check_version(version, space)
+        with self._database.writing(on_failure=self._numbers.forget) as db:
+            self._work(db, space).fill(versions)
+
+    def unfill(self, space: Space, tickets: Sequence[int]) -> None:
+        """Take versions away again that stand beside live ones; their documents are behind."""
+        with self._database.writing() as db:
+            _spaces.unfill(db, space, tickets, keep=self._idle_vectors)
+
+    def switch(self, space: Space) -> bool:
+        """Make it the active space in one transaction, unless a document is behind."""
+        with self._database.writing() as db:
+            return _spaces.switch(db, space)
+
+    def drop_space(self, space: Space) -> None:
+        """Forget a space that is not active."""
+        with self._database.writing() as db:
+            _spaces.drop(db, space)
+
+    def clear_away(self) -> None:
+        """Remove what dropped spaces have left, a piece at a time."""
+        left = True
+        while left:
+            with self._database.writing() as db:
+                left = _spaces.clear_piece(db, keep=self._idle_vectors)
 
     # ------------------------------------------------------------------------------------------- queue
 
@@ -159,11 +207,11 @@ class SqliteCatalog:
             first = draw(db, len(changes))
             drawn = [replace(change, ticket=first + n) for n, change in enumerate(changes)]
             if count(db, "queue"):
-                self._take_over(db, {document_id(c.owner, c.collection, c.uri): c.ticket for c in drawn})
+                self._take_over(db, [(document_id(c.owner, c.collection, c.uri), c.ticket) for c in drawn])
         return drawn
 
-    def _take_over(self, db: sqlite3.Connection, tickets: Mapping[str, int]) -> None:
-        for document, ticket in tickets.items():
+    def _take_over(self, db: sqlite3.Connection, tickets: Iterable[tuple[str, int]]) -> None:
+        for document, ticket in tickets:
             sql = "select max(ticket, previous) from queue where document = ?"
             if row := db.execute(sql, (document,)).fetchone():
                 supersede(db, [(document, row[0])] if row[0] else [])
@@ -209,8 +257,10 @@ class SqliteCatalog:
             check_version(version, space)
         assert space is not None  # or the check had raised
         with self._database.writing(on_failure=self._numbers.forget) as db:
-            work = Commit(db, space=space, numbers=self._numbers, now=self._now(), idle_vectors=self._idle_vectors)
-            work.apply(versions)
+            self._work(db, space).apply(versions)
+
+    def _work(self, db: sqlite3.Connection, space: Space) -> Commit:
+        return Commit(db, space=space, numbers=self._numbers, now=self._now(), idle_vectors=self._idle_vectors)
 
     def dead(self) -> list[int]:
         """Tickets whose chunks the indexes may still hold and must not."""
@@ -224,14 +274,14 @@ class SqliteCatalog:
         with self._database.writing() as db:
             db.executemany("delete from dead where ticket = ?", [(int(ticket),) for ticket in tickets])
 
-    def tickets(self) -> Mapping[int, int]:
-        """Every live ticket of the active space that has chunks in the indexes, and how many."""
+    def tickets(self, space: Space | None = None) -> Mapping[int, int]:
+        """Every ticket of a space, else of the active one, that has chunks in the indexes, and how many."""
         sql = (
             "select ticket, chunks from version where chunks != 0 "
-            "and space = (select id from space where state = 'active')"
+            "and space = coalesce(?, (select id from space where state = 'active'))"
         )
         with self._database.reading() as db:
-            return dict(db.execute(sql).fetchall())
+            return dict(db.execute(sql, (space.id if space else None,)).fetchall())
 
     def last_ticket(self) -> int:
         """The highest ticket ever drawn."""
@@ -281,22 +331,25 @@ class SqliteCatalog:
         sql = f"select chunk.id, vector.data from {CHUNKS} cross join vector on vector.id = chunk.vector"
         with self._database.reading() as db:
             rows = db.execute(sql, (listed(ids),)).fetchall()
-            space = active_space(db)  # once made, it stays
+            space = _spaces.active_space(db) if not rows else None
         found = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-        return found, as_matrix([row[1] for row in rows], space.dim if space else 0)
+        dim = len(rows[0][1]) // 2 if rows else space.dim if space else 0
+        return found, as_matrix([row[1] for row in rows], dim)
 
-    def known_vectors(self, hashes: Sequence[bytes]) -> dict[bytes, Vector]:
-        """Vectors this space already holds for texts of these hashes: the embedding cache."""
+    def known_vectors(self, hashes: Sequence[bytes], space: Space | None = None) -> dict[bytes, Vector]:
+        """Vectors of a space's embedder, else of the active one's, for texts of these hashes: the embedding cache."""
         wanted = list(dict.fromkeys(hashes))
         rows: list[tuple[bytes, bytes]] = []
         with self._database.reading() as db:
-            space = active_space(db)
+            space = space or _spaces.active_space(db)
             if space is None:
                 return {}
+            embedder = "(select id from embedder where fingerprint = ? and dim = ?)"
             for start in range(0, len(wanted), PARAMETERS):
                 some = wanted[start : start + PARAMETERS]
-                sql = f"select hash, data from vector where hash in ({', '.join('?' * len(some))}) and space = ?"
-                rows += db.execute(sql, (*some, space.id)).fetchall()
+                given = ", ".join("?" * len(some))
+                sql = f"select hash, data from vector where hash in ({given}) and embedder = {embedder}"
+                rows += db.execute(sql, (*some, space.embedder, space.dim)).fetchall()
         return dict(zip([row[0] for row in rows], as_matrix([row[1] for row in rows], space.dim), strict=True))
 
     def document(self, document_id: str) -> Document | None:
@@ -318,6 +371,15 @@ class SqliteCatalog:
         with self._database.reading() as db:
             return read_records(db, {document_id}).get(document_id)
 
+    def content_hashes(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """Of those that exist and were read well: what their content was hashed to."""
+        with self._database.reading() as db:
+            sql = (
+                "select document.id, document.content_hash from json_each(?) as given "
+                "cross join document on document.id = given.value where document.state = 'completed'"
+            )
+            return {id: readable(told) for id, told in db.execute(sql, (json.dumps(list(document_ids)),))}
+
     def records(self, where: Filter, *, limit: int | None = None, offset: int = 0) -> list[Record]:
         """The documents that the filter allows, by collection and uri. Chunk-level keys allow any document."""
         reduced = for_documents(where)
@@ -337,7 +399,7 @@ class SqliteCatalog:
     def _allowed(self, db: sqlite3.Connection, where: Filter) -> set[str]:
         """The ids of the documents that the filter allows; those without a live version are asked one by one."""
         selection = self._selector.select(db, where)
-        versions = db.execute("select ticket, document from version").fetchall()
+        versions = db.execute("select ticket, document from version where generation != 0").fetchall()
         firsts = np.fromiter((row[0] for row in versions), dtype=np.int64, count=len(versions)) << TICKET_BITS
         allowed = {versions[n][1] for n in np.flatnonzero(selection.contains(firsts)).tolist()}
         for row in db.execute(f"select {RECORD_COLUMNS} from document where ticket = 0"):
@@ -361,7 +423,9 @@ class SqliteCatalog:
             generation, last_ticket = db.execute("select generation, ticket from counters").fetchone()
             return {
                 "documents": count(db, "document"),
-                "chunks": db.execute("select coalesce(sum(chunks), 0) from version").fetchone()[0],
+                "chunks": db.execute("select coalesce(sum(chunks), 0) from version where generation != 0").fetchone()[
+                    0
+                ],
                 "vectors": count(db, "vector") - count(db, "idle"),
                 "collections": count(db, "(select distinct owner, collection from document)"),
                 "pending": count(db, "queue"),

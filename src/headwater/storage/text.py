@@ -29,7 +29,18 @@ from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage._cutting import Cutting
 from headwater.storage._failures import damaged, failed
-from headwater.storage._lanes import BOOSTS, FIELDS, LANE_WEIGHTS, LANES, Question, Term, ask, head_terms, with_defaults
+from headwater.storage._lanes import (
+    BOOSTS,
+    FIELDS,
+    LANE_WEIGHTS,
+    LANES,
+    Question,
+    Term,
+    ask,
+    best_score,
+    head_terms,
+    with_defaults,
+)
 from headwater.tokens import Cutter
 from headwater.types import Chunk, Document, Ids, Scored
 
@@ -299,6 +310,20 @@ class TantivyIndex:
         with _told(self.path):
             query = self._query(searcher, question)
             return [] if query is None else self._ranked(searcher, query, limit=limit, selection=selection)
+
+    def best_score(self, text: str) -> float:
+        """What a chunk would score that held all of the query; 0 where there is no chunk or no word."""
+        searcher = self._view()
+        if searcher is None or not searcher.num_docs:
+            return 0.0
+        question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
+        chunks = int(searcher.num_docs)
+
+        def containing(term: Term) -> int:
+            return min(chunks, int(searcher.doc_freq(term.field, term.token)))  # it counts what was removed as well
+
+        with _told(self.path):
+            return best_score(question, chunks=chunks, containing=containing, k1=TANTIVY_K1)
 
     def _query(self, searcher: Any, question: Question) -> Any:
         """The query, or None where the index holds none of its terms."""

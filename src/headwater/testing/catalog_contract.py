@@ -19,6 +19,7 @@ from headwater.filters import ALL, parse
 from headwater.protocols import Catalog
 from headwater.selection import TICKET_BITS
 from headwater.testing.catalog_reading import CatalogReadingContract
+from headwater.testing.catalog_spaces import OTHER, CatalogSpacesContract, filled
 from headwater.testing.versions import DIM, SPACE, cut, embedded, made, named, put
 from headwater.types import (
     Blob,
@@ -33,7 +34,7 @@ from headwater.types import (
 )
 
 
-class CatalogContract(CatalogReadingContract):
+class CatalogContract(CatalogReadingContract, CatalogSpacesContract):
     """For a Catalog."""
 
     # ------------------------------------------------------------------------------------------ spaces
@@ -347,4 +348,17 @@ class PersistentCatalogContract(CatalogContract):
         assert (again.statistics(), again.records(ALL), again.dead()) == seen
         assert again.dead() == [old.ticket] and again.select(parse("tag = t")).contains([new.ticket << TICKET_BITS])[0]
         assert again.claim(1)[0].ticket > new.ticket
+        again.close_store()
+
+    def test_a_shadow_outlives_the_object_and_is_gone_on_with(self, tmp_path: Path) -> None:
+        catalog = self.open_catalog(tmp_path / "catalog")
+        catalog.open_space(SPACE)
+        self.add(catalog, "u", "text")
+        shadow = catalog.open_shadow(OTHER)
+        filled(catalog, shadow)
+        seen = (catalog.spaces(), catalog.tickets(shadow))
+        catalog.close_store()
+        again = self.open_catalog(tmp_path / "catalog")
+        assert (again.spaces(), again.tickets(shadow)) == seen
+        assert again.open_shadow(OTHER) == shadow and again.behind(shadow) == [] and again.switch(shadow)
         again.close_store()

@@ -17,6 +17,7 @@ from headwater.testing.versions import SPACE, embedded, made, named, put
 from headwater.types import (
     Change,
     Version,
+    document_id,
     text_hash,
 )
 
@@ -154,6 +155,28 @@ class CatalogReadingContract:
         assert [r.uri for r in catalog.records(parse("not (tag = t or section = no)"))] == ["c"]
 
     # ------------------------------------------------------------------------------------------- whole
+
+    def test_content_hashes_are_of_what_was_read_well(self, catalog: Catalog) -> None:
+        [well, badly] = catalog.draw([put("well"), put("badly")])
+        catalog.commit(
+            [
+                replace(made(well, "text"), content_hash="abc"),
+                Version(change=badly, state="failed", error="broken", content_hash="def"),
+            ]
+        )
+        ids = [document_id(c.owner, c.collection, c.uri) for c in (well, badly)]
+        assert catalog.content_hashes([*ids, "nobody"]) == {ids[0]: "abc"}
+        assert catalog.content_hashes([]) == {}
+
+    def test_a_removal_takes_the_open_change_with_it(self, catalog: Catalog) -> None:
+        self.add(catalog, "u", "old")
+        catalog.enqueue([put("u"), put("other")])
+        [claimed, _] = catalog.claim(2)
+        self.remove(catalog, "u")
+        assert [change.uri for change in catalog.claim(5)] == ["other"]
+        catalog.commit([made(claimed, "came too late")])
+        assert catalog.record(document_id(claimed.owner, claimed.collection, "u")) is None
+        assert claimed.ticket in catalog.dead()
 
     def test_statistics_count(self, catalog: Catalog) -> None:
         self.add(catalog, "u", "one\ntwo")

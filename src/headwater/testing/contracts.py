@@ -186,6 +186,20 @@ class TextIndexContract:
 
     # -- words
 
+    def test_the_best_score_is_what_covering_all_of_a_query_would_give(self, index: TextIndex, shelf: Shelf) -> None:
+        assert index.best_score("heron") == 0.0, "an empty index covers nothing"
+        full = shelf.put(1, "heron river 水位 " * 20)
+        self.fill(index, full, shelf.put(2, "the heron waits"), shelf.put(3, "a fox runs"))
+        query = "heron river 水位"
+        (best, *_) = index.search(query, 10, ALL)
+        assert best.chunk_id >> TICKET_BITS == 1
+        assert 0.7 < best.score / index.best_score(query) <= 1.05, "it holds every word many times"
+        less = index.search("heron walrus giraffe", 10, ALL)[0].score / index.best_score("heron walrus giraffe")
+        assert less < 0.3, "words that nothing holds count as not covered"
+        assert index.best_score("heron heron") == index.best_score("heron")
+        for odd in ("", " ", "?!", "\ud800", '"'):
+            assert index.best_score(odd) >= 0.0
+
     def test_english_words_in_every_form(self, index: TextIndex, shelf: Shelf) -> None:
         self.fill(index, shelf.put(1, "Rivers were running"), shelf.put(2, "ＦＵＬＬ width"))
         assert self.found(index, "river runs") == [1]
