@@ -6,9 +6,7 @@ Every source is named with its licence in `sources.tsv`; anything else is refuse
 import argparse
 import collections
 import csv
-import gettext
 import gzip
-import html
 import io
 import json
 import lzma
@@ -17,12 +15,12 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-Pair = tuple[str, str]
+from licences import ALLOWED, confirmed_archives, confirmed_packages, read_sources
+from texts import CJK, Pair, has_cjk, is_prose, markup_files, read_text, squeeze, strip_tags
+from translations import read_catalogues, read_parallel_pages, read_unicode_names, read_wheel_translations
 
-CJK = re.compile(r"[\u3400-\u9fff]")
 SEED = 1
 MAX_DOCUMENT_CHARS = 1800  # the student reads at most about 300 pieces of a passage
 SECTIONS_PER_PACKAGE = 2600  # no manual may outweigh the others
@@ -30,7 +28,7 @@ FILES_PER_PACKAGE = 1500
 PARALLEL_PAIRS = 330_000
 PARALLEL_CHARS = 400
 FREQUENCY_STEPS = 620  # down to a frequency of 10 ** -6.2
-# Rows and characters kept of each source that would outweigh the others, so that the whole file stays near 60 MB.
+# Rows and characters kept of each source that would outweigh the others, so that the whole file stays near 50 MB.
 LIMITS = {
     "zh_news": (50_000, 1200),
     "en_manuals": (45_000, 1400),
@@ -38,26 +36,6 @@ LIMITS = {
     "en_ontologies": (120_000, 200),
     "en_k8s_heading_section": (20_000, 900),
     "zh_k8s_heading_section": (20_000, 900),
-}
-# Licences whose text may teach weights that are offered under CC BY-SA 4.0.
-ALLOWED = {
-    "Apache-2.0",
-    "BSD",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "Biopython",
-    "CC-BY-2.0",
-    "CC-BY-3.0",
-    "CC-BY-4.0",
-    "CC-BY-SA-3.0",
-    "CC-BY-SA-4.0",
-    "CC0-1.0",
-    "MIT",
-    "PSF-2.0",
-    "PostgreSQL",
-    "Unicode",
-    "WordNet-3.0",
-    "public domain",
 }
 # Pairs that come ready-made; the model card says from where.
 PAIR_FILES = {
@@ -71,14 +49,6 @@ PAIR_FILES = {
     "zh_meddialog_sample": "MIT",
 }
 ONTOLOGIES = ("CL", "UBERON", "MONDO", "EFO", "PATO")
-
-
-def squeeze(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip()
-
-
-def has_cjk(text: str) -> bool:
-    return CJK.search(text) is not None
 
 
 class Exclusion:
@@ -108,58 +78,6 @@ class Exclusion:
             self.dropped[source] += 1
             return False
         return True
-
-
-@dataclass(frozen=True)
-class Source:
-    """A package we may read: its licence, and the words in its own files that say so."""
-
-    kind: str
-    licence: str
-    evidence: str
-
-    def confirm(self, name: str, statement: str) -> None:
-        if self.licence not in ALLOWED:
-            raise SystemExit(f"{name}: {self.licence!r} is not a licence we train on")
-        if squeeze(self.evidence).lower() not in squeeze(statement).lower():
-            raise SystemExit(f"{name}: its licence file does not say {self.evidence!r}: check it again")
-
-
-def read_sources(path: Path) -> dict[str, Source]:
-    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-    return {name.split("==")[0]: Source(kind, licence, evidence) for kind, name, licence, evidence in rows}
-
-
-def confirmed_packages(roots: Iterable[Path], sources: dict[str, Source]) -> list[Path]:
-    """Unpacked Debian packages, each checked against its own copyright file."""
-    packages = sorted(p for root in roots for p in root.iterdir() if p.is_dir())
-    for package in packages:
-        found = sorted(package.glob("usr/share/doc/*/copyright"))
-        if package.name not in sources or not found:
-            raise SystemExit(f"{package.name}: not in sources.tsv, or without a copyright file")
-        sources[package.name].confirm(package.name, read_text(found[0]))
-    return packages
-
-
-def confirmed_archives(folder: Path, sources: dict[str, Source]) -> dict[str, Path]:
-    """Downloaded wheels and source archives by name, each checked against its own metadata."""
-    archives = {}
-    for path in sorted(folder.iterdir()):
-        name = path.name.split("-")[0].replace("_", "-").lower()
-        if name not in sources:
-            raise SystemExit(f"{path.name}: not in sources.tsv")
-        if path.suffix == ".whl":
-            wheel = zipfile.ZipFile(path)
-            statement = wheel.read(next(n for n in wheel.namelist() if n.count("/") == 1 and n.endswith("/METADATA")))
-        else:
-            with tarfile.open(path) as tar:
-                member = next(m for m in tar if m.name.count("/") == 1 and m.name.endswith("/PKG-INFO"))
-                stream = tar.extractfile(member)
-                assert stream is not None
-                statement = stream.read()
-        sources[name].confirm(path.name, statement.decode("utf-8"))
-        archives[name] = path
-    return archives
 
 
 def read_pairs(path: Path) -> list[Pair]:
@@ -210,25 +128,6 @@ def read_wordnet(folder: Path) -> list[tuple[list[str], str, str]]:
     return [(words, gloss, synsets[up][0][0] if up in synsets else "") for words, gloss, up in synsets.values()]
 
 
-def strip_tags(markup: str) -> str:
-    markup = re.sub(r"(?is)<(script|style|pre|nav|footer|code\s+class)\b.*?</\1>", " ", markup)
-    return squeeze(html.unescape(re.sub(r"(?s)<[^>]*>", " ", markup)).replace("¶", " "))
-
-
-def is_prose(text: str) -> bool:
-    letters = sum(c.isalpha() or c == " " for c in text)
-    return letters > 0.86 * len(text) and text.count(". ") + text.count("。") >= 1
-
-
-def read_text(path: Path) -> str:
-    data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", "ignore")
-
-
-def markup_files(package: Path) -> list[Path]:
-    return sorted(p for p in package.rglob("*") if p.is_file() and re.search(r"\.(html?|page)(\.gz)?$", p.name))
-
-
 def read_sections(package: Path, rng: random.Random) -> list[Pair]:
     """Headings and the prose below them, from a package's HTML and Mallard pages."""
     files = [
@@ -253,125 +152,6 @@ def read_sections(package: Path, rng: random.Random) -> list[Pair]:
         if len(pairs) >= SECTIONS_PER_PACKAGE:
             break
     return list(pairs.values())[:SECTIONS_PER_PACKAGE]
-
-
-LANGUAGE_IN_PATH = re.compile(
-    r"(?<=[/.])(zh[_-]CN|zh[_-]cn|zh|en[_-]US|en|C)(?=[/.])|translations/zh_CN/|-zh-cn\b|-(?:en|zh)\b"
-)
-
-
-def read_parallel_pages(root: Path) -> list[Pair]:
-    """Blocks at the same place in the English and the Chinese version of one page."""
-    sides: dict[str, dict[bool, Path]] = collections.defaultdict(dict)
-    for path in markup_files(root):
-        inner = str(path.relative_to(root))
-        chinese = re.search(r"[/.-]zh([_-](CN|cn))?[/.]|-zh-cn/", inner) is not None
-        if chinese or not re.search(r"/[a-z]{2}(_[A-Z]{2}|-[A-Z]{2})/(?<!en-US/)(?<!en_US/)", inner):
-            key = re.sub(r"/+", "/", LANGUAGE_IN_PATH.sub("", inner.split("/", 1)[1]))
-            sides[key][chinese] = path
-    pairs: list[Pair] = []
-    block = re.compile(r"(?is)<(p|li|h[1-6]|dt|title|term|desc)\b[^>]*>(.*?)</\1>")
-    for side in sides.values():
-        if len(side) == 2:
-            english = [strip_tags(b) for _, b in block.findall(read_text(side[False]))]
-            chinese_blocks = [strip_tags(b) for _, b in block.findall(read_text(side[True]))]
-            if len(english) == len(chinese_blocks):
-                pairs += [(z, e) for z, e in zip(chinese_blocks, english, strict=True) if is_translation(z, e)]
-    return pairs
-
-
-def is_translation(chinese: str, english: str) -> bool:
-    if not has_cjk(chinese) or has_cjk(english) or len(english) < 3:
-        return False
-    return 0.8 < len(english) / len(chinese) < 9 and len(english) < 1500
-
-
-def read_catalogues(roots: Iterable[Path]) -> list[Pair]:
-    """Translated messages of compiled gettext catalogues."""
-    found: dict[Pair, None] = {}
-    for root in roots:
-        for path in sorted(root.rglob("zh_*/LC_MESSAGES/*.mo")):
-            try:
-                with path.open("rb") as stream:
-                    catalogue = gettext.GNUTranslations(stream)._catalog  # type: ignore[attr-defined]
-            except (OSError, UnicodeDecodeError, ValueError):
-                continue
-            for key, value in catalogue.items():
-                message = (key[0] if isinstance(key, tuple) else key).split("\x04")[-1]
-                pair = (clean_message(value), clean_message(message))
-                if is_translation(*pair):
-                    found[pair] = None
-    return list(found)
-
-
-def read_wheel_translations(wheel: Path) -> list[Pair]:
-    """Messages that a wheel has in English and Chinese: gettext catalogues and JSON files."""
-    from babel.messages.pofile import read_po
-
-    archive = zipfile.ZipFile(wheel)
-    names = archive.namelist()
-    found: dict[Pair, None] = {}
-    messages: list[tuple[str, str]] = []
-    compiled = {n[:-3] for n in names if n.endswith(".mo")}
-    for name in names:
-        if re.search(r"/zh[^/]*/(LC_MESSAGES/)?[^/]+\.mo$", name):
-            catalogue = gettext.GNUTranslations(io.BytesIO(archive.read(name)))._catalog  # type: ignore[attr-defined]
-            for key, value in catalogue.items():
-                messages.append(((key[0] if isinstance(key, tuple) else key).split("\x04")[-1], value))
-        elif re.search(r"/zh[^/]*/(LC_MESSAGES/)?[^/]+\.po$", name) and name[:-3] not in compiled:
-            # Some tools write dates that the parser refuses; nobody needs them here.
-            text = re.sub(rb'(?m)^"[\w-]+-Date:.*\n', b"", archive.read(name))
-            for message in read_po(io.BytesIO(text)):
-                if isinstance(message.id, str) and isinstance(message.string, str):
-                    messages.append((message.id, message.string))
-    sides: dict[str, dict[str, str]] = collections.defaultdict(dict)
-    for name in names:
-        place = re.fullmatch(
-            r"(.*/(?:translations|locales)/(?:\w+/)?)(en|zh-Hans|zh-CN)(?:-[0-9a-f]{32})?((?:/\w+)?\.json)", name
-        )
-        if place:
-            sides[place[1] + place[3]][place[2]] = name
-    for side in sides.values():
-        if len(side) == 2:
-            english = flatten(json.loads(archive.read(side.pop("en"))))
-            chinese = flatten(json.loads(archive.read(next(iter(side.values())))))
-            messages += [(text, chinese[key]) for key, text in english.items() if key in chinese]
-    for message, value in messages:
-        pair = (clean_message(value), clean_message(message))
-        if is_translation(*pair):
-            found[pair] = None
-    return list(found)
-
-
-def flatten(tree: object, path: str = "") -> dict[str, str]:
-    if isinstance(tree, dict):
-        return {k: v for key, inner in tree.items() for k, v in flatten(inner, f"{path}/{key}").items()}
-    return {path: tree} if isinstance(tree, str) else {}
-
-
-def read_unicode_names(wheel: Path) -> list[Pair]:
-    """Names of languages, countries, currencies (babel) and emoji (emoji), all from Unicode's CLDR."""
-    from babel import Locale
-
-    english, chinese = Locale("en"), Locale("zh")
-    pairs = [
-        (getattr(chinese, kind)[key], name)
-        for kind in ("languages", "territories", "scripts", "currencies")
-        for key, name in getattr(english, kind).items()
-        if key in getattr(chinese, kind)
-    ]
-    archive = zipfile.ZipFile(wheel)
-    emoji = json.loads(archive.read("emoji/unicode_codes/emoji.json"))
-    for key, names in json.loads(archive.read("emoji/unicode_codes/emoji_zh.json")).items():
-        name = names["zh"] if isinstance(names, dict) else names
-        if "skin_tone" not in emoji[key]["en"]:
-            pairs.append((name.strip(":").replace("_", " "), emoji[key]["en"].strip(":").replace("_", " ")))
-    return [p for p in pairs if is_translation(*p)]
-
-
-def clean_message(text: str) -> str:
-    text = re.sub(r"\([_&]\w\)|<[^>]*>|%\(?\w*\)?[sdiuflx\d]|\{+[^}]*\}+|\$\w+", " ", html.unescape(text))
-    return squeeze(re.sub(r"[_&](?=\w)", "", text)).strip(" .:…。：")
 
 
 def read_dict(path: Path) -> list[Pair]:

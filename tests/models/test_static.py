@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from headwater.errors import SettingError
 from headwater.models.static import FOLDER, StaticEmbedder
 
+TRAINING = Path(__file__).parents[2] / "training"
 MAX_BYTES = 25_000_000  # of all files of the model, so that the wheel stays small
 
 TRANSLATIONS = [
@@ -132,6 +134,23 @@ def test_the_fingerprint_names_the_weights(embedder: StaticEmbedder) -> None:
 
 def test_the_model_is_small() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= MAX_BYTES
+
+
+def test_the_weights_carry_their_licence() -> None:
+    notice = (FOLDER / "NOTICE.txt").read_text(encoding="utf-8")
+    assert "offered under CC BY-SA 4.0" in notice
+    for source in ("Wikipedia", "CC-CEDICT", "wordfreq", "GNOME", "Debian Administrator's Handbook", "cppreference"):
+        assert source in notice
+
+
+def test_the_text_it_was_trained_on_is_permissive_or_sharealike() -> None:
+    lines = (TRAINING / "sources.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    assert len(rows) > 100
+    permissive = {"Apache-2.0", "Biopython", "MIT", "PSF-2.0", "PostgreSQL", "WordNet-3.0", "public domain"}
+    for _, name, licence, evidence in rows:
+        assert licence in permissive or licence.startswith(("BSD", "CC-BY-SA-")), name
+        assert evidence, name
 
 
 def test_importing_loads_nothing() -> None:
