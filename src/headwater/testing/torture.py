@@ -43,15 +43,17 @@ class Torture:
             self._write(number)
 
     def run(self, kills: int) -> Figures:
-        """Kill `kills` times, then let one run finish, and look at everything."""
+        """Kill until `kills` runs were hit in the middle, then let one run finish, and look at everything."""
         self._complete()
         typical = self._time_of_a_full_run()
-        for _ in range(kills):
+        while self.figures.kills < kills and self.figures.finished_before_the_kill < kills:
             self._change_some()
-            if self._killed(self.random.uniform(0.0, 1.1) * typical):
+            started = time.monotonic()
+            if self._killed(self.random.uniform(0.2, 1.0) * typical):
                 self.figures.kills += 1
-            else:
+            else:  # the machine is quicker than it was: aim earlier
                 self.figures.finished_before_the_kill += 1
+                typical = time.monotonic() - started
             self._look()
             self._mend()
         self._complete()
