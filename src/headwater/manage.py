@@ -215,7 +215,7 @@ def config_show(origin: bool, preset: str | None, home: Path | None, as_json: bo
     Example:
       headwater config show --origin
     """
-    from headwater.build import effective_settings
+    from headwater.home import effective_settings
 
     found = effective_settings(home, preset=preset)
     if as_json:

@@ -6,9 +6,10 @@ Every protocol here has a contract suite of the same name in `headwater.testing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from headwater.filters import Filter
+from headwater.messages import Message, Piece, Tool
 from headwater.selection import Selection
 from headwater.types import (
     Blob,
@@ -16,6 +17,7 @@ from headwater.types import (
     Chunk,
     Context,
     Document,
+    Hit,
     Ids,
     Matrix,
     Query,
@@ -351,3 +353,37 @@ class Generator(Protocol):
     """A context -> the answer's text, piece by piece, with markers [n] for passage n."""
 
     def generate(self, context: Context) -> Iterator[str]: ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Looks at a question and each passage together."""
+
+    fingerprint: str
+
+    def score(self, question: str, hits: Sequence[Hit], *, deadline_seconds: float) -> Sequence[float]:
+        """One relevance per hit, higher is better. Raises BackendError, also when it cannot be done in time."""
+        ...
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Messages -> what it says, piece by piece."""
+
+    name: str
+    context_tokens: int  # what it can be shown and say, in all
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] = (),
+        schema: Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+        deadline_seconds: float = 60.0,
+    ) -> Iterator[Piece]:
+        """With a `schema` what it says is JSON of that shape, as far as the endpoint can hold the model to it.
+
+        Raises BackendError: what failed, and what to do.
+        """
+        ...

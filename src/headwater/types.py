@@ -1,4 +1,4 @@
-"""The nouns. Frozen values that flow one way; identity and storage are the catalog's business.
+"""The nouns of the read path, and by the same door those of the write path (`documents`).
 
 write   Change -> Blob -> Document -> Chunk        (then the catalog and the indexes)
 read    Query  -> Hit* -> Context  -> Answer       (an Answer carries its Citations)
@@ -8,34 +8,92 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from headwater.documents import (
+    BOX_UNITS,
+    DEFAULT_COLLECTION,
+    LOCAL_OWNER,
+    Blob,
+    Block,
+    Box,
+    Change,
+    Chunk,
+    Document,
+    Failure,
+    Ids,
+    Kind,
+    Labels,
+    Link,
+    Matrix,
+    Meta,
+    Record,
+    Report,
+    Section,
+    Space,
+    Span,
+    State,
+    Vector,
+    Version,
+    attributes,
+    boxes_of,
+    document_id,
+    record_of,
+    text_hash,
+)
+from headwater.filters import ALL, Filter
 
-from headwater.filters import ALL, Filter, Value
-from headwater.selection import TICKET_BITS
+__all__ = [
+    "BOX_UNITS",
+    "DEFAULT_COLLECTION",
+    "LOCAL_OWNER",
+    "Answer",
+    "Blob",
+    "Block",
+    "Box",
+    "Change",
+    "Chunk",
+    "Citation",
+    "Context",
+    "Document",
+    "Event",
+    "Failure",
+    "Fusion",
+    "Hit",
+    "Ids",
+    "Kind",
+    "Labels",
+    "Link",
+    "Matrix",
+    "Meta",
+    "Mode",
+    "Options",
+    "Query",
+    "Record",
+    "Report",
+    "Restart",
+    "Results",
+    "Scored",
+    "Section",
+    "Sentence",
+    "Space",
+    "Span",
+    "State",
+    "Step",
+    "Support",
+    "Vector",
+    "Verdict",
+    "Version",
+    "attributes",
+    "boxes_of",
+    "document_id",
+    "record_of",
+    "text_hash",
+]
 
-Vector = npt.NDArray[np.float32]  # shape (dim,)
-Matrix = npt.NDArray[np.float32]  # shape (n, dim)
-Ids = npt.NDArray[np.int64]  # chunk ids
-Meta = Mapping[str, Value | tuple[Value, ...]]
-Mode = Literal["hybrid", "keyword", "semantic"]
+Mode = Literal["hybrid", "keyword", "semantic", "substring"]
 Fusion = Literal["rrf", "weighted_score", "adaptive"]
-State = Literal["pending", "processing", "indexed", "completed", "empty", "failed"]
-Kind = Literal["prose", "table", "caption", "code", "image"]
 Support = Literal["supported", "weak", "unsupported"]
-
-LOCAL_OWNER = "local"
-DEFAULT_COLLECTION = "default"
-
-
-class Span(NamedTuple):
-    """Half-open character range `[start, end)` into `Document.text`."""
-
-    start: int
-    end: int
 
 
 class Scored(NamedTuple):
@@ -43,215 +101,6 @@ class Scored(NamedTuple):
 
     chunk_id: int
     score: float
-
-
-# --------------------------------------------------------------------------------------------- write
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
-    """What the person who adds a document says about it; it wins over what the document says of itself."""
-
-    title: str = ""
-    tags: tuple[str, ...] = ()
-    folder: str = ""
-    content_type: str = ""
-    description: str = ""
-    archived: bool = False
-    meta: Meta = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Something happened to a uri. The unit of work of the indexer."""
-
-    uri: str
-    kind: Literal["put", "delete"]
-    owner: str = LOCAL_OWNER
-    collection: str = DEFAULT_COLLECTION
-    labels: Labels = Labels()
-    stamp: str = ""  # a cheap sign of the content (size and time): equal stamps need no reading
-    payload: Blob | None = None  # for what cannot be read again: standard input, text sent by a program
-    ticket: int = 0  # drawn from the catalog at every claim, never twice; the higher ticket wins
-    attempts: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blob:
-    """The bytes of a source, with what is known about them."""
-
-    uri: str
-    data: bytes
-    mime: str = ""
-    modified: str = ""  # ISO 8601, UTC
-    meta: Meta = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A heading and all that stands under it. `path` joins the titles from the top with ` > `."""
-
-    title: str
-    level: int
-    path: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A stretch of the text that a chunker must know about: a table, a piece of code, a caption."""
-
-    kind: Kind
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """A reference from this document: a wikilink, an address."""
-
-    kind: Literal["wikilink", "embed", "url"]
-    target: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """One source, as text. `text` is what spans and citations point into; cleaning never changes it."""
-
-    uri: str
-    text: str
-    owner: str = LOCAL_OWNER
-    collection: str = DEFAULT_COLLECTION
-    id: str = ""  # given by the catalog, opaque
-    title: str = ""
-    description: str = ""
-    tags: tuple[str, ...] = ()
-    folder: str = ""
-    content_type: str = "text"
-    mime: str = "text/plain"
-    archived: bool = False
-    structure: tuple[Section, ...] = ()
-    blocks: tuple[Block, ...] = ()
-    links: tuple[Link, ...] = ()
-    hidden: tuple[Span, ...] = ()  # what no chunk holds: frontmatter, comments; in order, apart from one another
-    page_starts: tuple[int, ...] = ()  # character where page 1, 2, ... starts; empty where there are no pages
-    created: str = ""  # ISO 8601
-    updated: str = ""
-    problems: tuple[str, ...] = ()
-    meta: Meta = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """A passage of a document. Invariant: `document.text[span.start:span.end] == text`.
-
-    `id` is ticket and ordinal in one integer, given by the indexer and never reused. It stays inside: outside a
-    passage is named `document_id:start-end`.
-    """
-
-    span: Span
-    text: str
-    id: int = 0
-    document_id: str = ""
-    index_text: str = ""  # what is embedded and tokenised; empty means `text`
-    section: str = ""
-    pages: tuple[int, ...] = ()  # first to last, 1-based
-    kind: Kind = "prose"
-    parent: int = 0  # the id of the larger chunk it was cut from, or 0
-
-    @property
-    def ordinal(self) -> int:
-        """Its place in the document, from 0."""
-        return self.id & ((1 << TICKET_BITS) - 1)
-
-    @property
-    def name(self) -> str:
-        """Its public id."""
-        return f"{self.document_id}:{self.span.start}-{self.span.end}"
-
-    @property
-    def searchable_text(self) -> str:
-        """What the indexes see."""
-        return self.index_text or self.text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """All that one change makes of one document: what the indexer commits. No document means it is gone."""
-
-    change: Change
-    document: Document | None = None
-    chunks: tuple[Chunk, ...] = ()
-    vectors: Matrix | None = None  # one row per chunk
-    state: State = "completed"
-    content_hash: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """A document as the catalog lists it: everything but its text."""
-
-    id: str
-    uri: str
-    owner: str = LOCAL_OWNER
-    collection: str = DEFAULT_COLLECTION
-    title: str = ""
-    description: str = ""
-    tags: tuple[str, ...] = ()
-    folder: str = ""
-    content_type: str = "text"
-    mime: str = "text/plain"
-    archived: bool = False
-    created: str = ""
-    updated: str = ""
-    state: State = "completed"
-    error: str = ""
-    problems: tuple[str, ...] = ()
-    chunks: int = 0
-    chars: int = 0
-    stamp: str = ""
-    content_hash: str = ""
-    ticket: int = 0  # of its live version; 0 when there is none
-    meta: Meta = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """What chunks, vectors and both indexes were made with. A change of either needs a space of its own."""
-
-    id: int = 0
-    embedder: str  # the embedder's fingerprint
-    dim: int
-    chunker: str  # the chunker's fingerprint
-    state: Literal["active", "shadow", "retired"] = "active"
-    # The settings of both as JSON, to make them again; empty where they were given as objects.
-    settings: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A document that could not be added, and why."""
-
-    uri: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What an `add` did."""
-
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    failed: tuple[Failure, ...] = ()
-    missing: tuple[str, ...] = ()  # documents whose file is gone and that were kept: `prune` removes them
-    chunks: int = 0
-    took_ms: float = 0.0
-
-
-# ---------------------------------------------------------------------------------------------- read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,8 +118,31 @@ class Options:
     threshold: float | None = None
     threshold_on: Literal["semantic", "fused"] = "semantic"
     highlight: bool = True
+    # -- stages around the legs, each off by default here and switched on by presets that measured a gain
+    rewrite: bool = False  # ask in several ways at once, and fuse what is found
+    rewrites: int = 3
+    hyde: bool = False  # search with an imagined answer; needs a language model
+    synonyms: bool = False  # the offline expansion: synonyms, spellings, the other language
+    feedback: bool = False  # terms of the first hits are added to the query
+    rerank: str = ""  # the reranker's name; empty for none
+    rerank_depth: int = 100  # of the fused order, so many are looked at again
+    collapse: bool = False  # near-duplicates stand behind the best of them
+    mmr_lambda: float | None = None  # 1 relevance only, 0 diversity only
+    window: int = 0  # neighbours on each side that come with a passage
+    parent: bool = False  # a passage stands for the larger one it was cut from
+    related: bool = False  # documents that strong hits link to may come in
+    enumerate: Literal["auto", "always", "never"] = "never"  # answer "list all" by going through everything
+    # -- answers
     max_context_tokens: int = 3000
+    pack: Literal["skip", "greedy_stop"] = "skip"  # what does not fit is left out, or ends the context
     max_sentences: int = 3
+    llm: str = ""  # the model that writes; empty for the one of the settings
+    template: str = ""  # the prompt's name; empty for the one of the settings
+    unsupported: Literal["mark", "remove"] = "mark"  # what becomes of a sentence that no passage bears out
+    reflect: bool = False
+    reflect_rounds: int = 3
+    reflect_min_score: float = 7.0  # of 10
+    reflect_strategy: Literal["expand", "rewrite", "both"] = "both"
     deadline_seconds: float = 10.0
 
 
@@ -413,60 +285,3 @@ class Restart:
 
 
 Event = Step | Sentence | Restart | Answer
-
-
-def document_id(owner: str, collection: str, uri: str) -> str:
-    """The opaque id of a document: the same identity has the same id in every home."""
-    name = "\0".join((owner, collection, uri)).encode("utf-8", "surrogatepass")
-    return blake2b(name, digest_size=10).hexdigest()
-
-
-def text_hash(text: str) -> bytes:
-    """The key of a text in the embedding cache."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def record_of(document: Document) -> Record:
-    """A document without its text, as it describes itself."""
-    return Record(
-        id=document.id,
-        uri=document.uri,
-        owner=document.owner,
-        collection=document.collection,
-        title=document.title,
-        description=document.description,
-        tags=document.tags,
-        folder=document.folder,
-        content_type=document.content_type,
-        mime=document.mime,
-        archived=document.archived,
-        created=document.created,
-        updated=document.updated,
-        problems=document.problems,
-        chars=len(document.text),
-        meta=document.meta,
-    )
-
-
-def attributes(record: Record, chunk: Chunk | None = None) -> Meta:
-    """What filters see of a document, and of one chunk of it. Own fields win over `meta` of the same name."""
-    seen: dict[str, Value | tuple[Value, ...]] = dict(record.meta)
-    seen.update(
-        owner=record.owner,
-        collection=record.collection,
-        uri=record.uri,
-        title=record.title,
-        description=record.description,
-        tag=record.tags,
-        folder=record.folder,
-        content_type=record.content_type,
-        mime=record.mime,
-        archived=record.archived,
-        created=record.created,
-        updated=record.updated,
-        id=record.id,
-    )
-    seen.setdefault("date", record.updated or record.created)
-    if chunk is not None:
-        seen.update(section=chunk.section, page=chunk.pages, kind=chunk.kind)
-    return seen

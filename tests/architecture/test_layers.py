@@ -14,6 +14,7 @@ LAYERS: list[set[str]] = [
     {"errors"},
     {"filters", "tokens", "selection", "clean"},
     {"highlight", "statements"},
+    {"documents", "messages"},
     {"types"},
     {"protocols"},
     {
@@ -24,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"config", "registry", "intake", "reindex"},
     {"side"},
     {"spaces"},
+    {"home"},
     {"build"},
     {"evaluate", "flags", "testing"},
     {"manage", "measure", "models_command"},

@@ -12,10 +12,10 @@ import pytest
 
 import headwater
 from headwater import errors
-from headwater.build import effective_settings
 from headwater.cli import cli
 from headwater.config import preset_names
 from headwater.filters import parse, to_text
+from headwater.home import effective_settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

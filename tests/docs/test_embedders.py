@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.build import GIVEN
+from headwater.home import GIVEN
 from headwater.models.known import MODELS
 from headwater.models.openai import OpenAIEmbedder
 from headwater.registry import installed, load, settable

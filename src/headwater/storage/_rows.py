@@ -32,7 +32,7 @@ from headwater.types import (
 CHUNK_KEYS: Final = frozenset({"section", "page", "kind"})
 # Document attributes that nearly every document has a value of its own for: looked up in the document table.
 COLUMN_KEYS: Final = frozenset({"id", "uri", "title", "description", "created", "updated", "date"})
-KINDS: Final[tuple[Kind, ...]] = ("prose", "table", "caption", "code", "image")
+KINDS: Final[tuple[Kind, ...]] = ("prose", "table", "caption", "code", "image", "note", "quote")
 KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
 
 RECORD_COLUMNS: Final = (
