@@ -7,8 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.errors import EmptyDocument
+from headwater.filters import All
 from headwater.parsers.markdown import MarkdownParser
-from headwater.types import Blob, Document
+from headwater.storage.memory import MemoryTextIndex
+from headwater.tokens import Cutter
+from headwater.types import Blob, Chunk, Document, Span
 
 NOTE = """---
 title: 我的笔记
@@ -109,11 +112,74 @@ def test_links_are_found_with_their_places() -> None:
 
 def test_comments_are_hidden() -> None:
     note = parse(NOTE)
-    assert [piece(note, span) for span in note.hidden[1:]] == ["<!-- a remark -->", "%%private%%"]
+    assert [piece(note, span) for span in note.hidden[1:]] == ["<!-- a remark -->", "%%private%%", "> [!note] "]
     block = parse("before\n\n%%\n# secret\n%%\n\n<!--\n## old\n-->\n\nafter `<!-- shown -->` 50%% and 60%%")
     assert [piece(block, span) for span in block.hidden] == ["%%\n# secret\n%%", "<!--\n## old\n-->"]
     assert block.structure == ()
     assert parse("a <!-- never closed\n\nb").hidden == ()
+
+
+def test_marks_that_obsidian_does_not_show_are_hidden() -> None:
+    note = parse(
+        "> [!warning]- 注意 Title\n> body\n\n> > [!tip|wide]\n> > nested\n\nA paragraph. ^37066d\n\n- item ^my-id\n\n"
+        "^lone1\n\n10 ^2\n\na^b\n\n`> [!note]` and\n```\n> [!note] code ^abcdef\n```\n[!note] no quote\n"
+    )
+    assert [piece(note, span) for span in note.hidden] == [
+        "> [!warning]- ",
+        "> > [!tip|wide]",
+        " ^37066d",
+        " ^my-id",
+        "^lone1",
+    ]
+    kept = "".join(sign for place, sign in enumerate(note.text) if not any(a <= place < b for a, b in note.hidden))
+    assert kept.startswith("注意 Title\n> body") and "A paragraph.\n" in kept
+
+
+def test_the_rows_of_a_table_are_known() -> None:
+    [table] = [block for block in parse(NOTE).blocks if block.kind == "table"]
+    assert table.header == "列A | 列B"
+    assert [NOTE[row:].split("\n", maxsplit=1)[0] for row in table.rows] == [
+        "| 列A | 列B |",
+        "| 1 | 二 |",
+        "| 3 | 四 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("front", "expected"),
+    [
+        ("aliases: [年假, Annual leave]", ("年假", "Annual leave")),
+        ("alias: Annual leave, 年假", ("Annual leave", "年假")),
+        ("Aliases:\n- 2024\n- a, b", ("2024", "a, b")),
+        ("aliases:", None),
+    ],
+)
+def test_other_names_of_a_note(front: str, expected: tuple[str, ...] | None) -> None:
+    assert parse(f"---\n{front}\n---\ntext").meta.get("aliases") == expected
+
+
+def test_a_note_is_found_by_its_other_name() -> None:
+    index = MemoryTextIndex(cutter=Cutter())
+    note = parse("---\naliases: [带薪休假, PTO]\n---\n# Leave\n\nEverybody rests for some days.")
+    other = parse("# Other\n\nNothing to see.", "/vault/other.md")
+    for number, document in enumerate((note, other), 1):
+        body = document.text.rpartition("---\n")[2]
+        start = len(document.text) - len(body)
+        index.add([(Chunk(span=Span(start, len(document.text)), text=body, id=number << 20), document)])
+    index.flush()
+    index.refresh()
+    for question in ("带薪休假", "PTO"):
+        assert [found[0] >> 20 for found in index.search(question, 5, All())] == [1]
+
+
+def test_links_of_the_properties_count() -> None:
+    note = parse("---\nup: '[[Home#Start|start]]'\n---\n![[a.png|300]] [[B#^x]] [[C#H|d]]")
+    assert [(link.kind, link.target) for link in note.links] == [
+        ("wikilink", "Home#Start"),
+        ("embed", "a.png"),
+        ("wikilink", "B#^x"),
+        ("wikilink", "C#H"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,14 @@ _EAST_ASIAN: Final = ("gb18030", "big5hkscs", "cp932", "cp949", "euc_jp")
 # What the codecs of Python are called where a reader sees it.
 _NAMES: Final = {"big5hkscs": "big5", "cp932": "shift_jis", "cp949": "euc-kr", "euc_jp": "euc-jp", "cp1252": "latin-1"}
 
+_LARGER: Final = {
+    **dict.fromkeys(("gb2312", "gbk", "hz"), "gb18030"),
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "iso8859-1": "cp1252",
+}
+
 # Enough lines to tell an encoding, few enough that a large file costs nothing.
 _SAMPLE_BYTES: Final = 16_384
 _HEAD_BYTES: Final = 8_192
@@ -84,11 +92,16 @@ class Decoded:
     problems: tuple[str, ...] = ()
 
 
-def decode(data: bytes, uri: str) -> Decoded:
-    """The text of a file. Raises SourceError for what is not text."""
+def decode(data: bytes, uri: str, *, declared: str = "") -> Decoded:
+    """The text of a file. Raises SourceError for what is not text.
+
+    An encoding that the file or its sender names is believed where the bytes can be that.
+    """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _read(data[len(mark) :], encoding, guessed=False)
+    if encoding := _believable(declared, data):
+        return _read(data, encoding, guessed=False)
     zeros = b"\0" in data[:_SAMPLE_BYTES]
     utf8 = not zeros and _is_utf8(data)
     if not utf8 and (encoding := _wide(data[:_SAMPLE_BYTES], zeros=zeros)):
@@ -97,11 +110,31 @@ def decode(data: bytes, uri: str) -> Decoded:
     if utf8 or data.isascii():
         return _read(data, "utf-8", guessed=False)
     sample = _telling_lines(data)
-    weights = {encoding: _weigh(sample, encoding) for encoding in _EAST_ASIAN}
-    best = max(weights, key=weights.__getitem__)
-    if weights[best] < _MIN_EVERYDAY:
+    best, weight = _best_east_asian(sample)
+    if weight < _MIN_EVERYDAY:
         best = "cp1252" if _is_western(sample) else _by_statistics(sample)
     return _read(data, best, guessed=True)
+
+
+def _believable(declared: str, data: bytes) -> str:
+    """The codec of a declared encoding, or nothing where there is none or the bytes are something else."""
+    if not declared:
+        return ""
+    try:
+        encoding = codecs.lookup(declared.strip()).name
+        # What browsers take them for: pages in these hold characters of the larger sets.
+        encoding = _LARGER.get(encoding, encoding)
+        text = data[:_SAMPLE_BYTES].decode(encoding, "replace")
+    except (LookupError, ValueError):
+        return ""
+    if not data.isascii() and (
+        # Saved anew by a program that left the old name in place, or named by one that names everything so.
+        (encoding != "utf-8" and _is_utf8(data))
+        or encoding == "ascii"
+        or (encoding == "cp1252" and _best_east_asian(_telling_lines(data))[1] >= _MIN_EVERYDAY)
+    ):
+        return ""
+    return encoding if text.count("\ufffd") - 1 <= _MAX_BROKEN_SHARE * len(text) and "\0" not in text else ""
 
 
 def _read(data: bytes, encoding: str, *, guessed: bool) -> Decoded:
@@ -170,6 +203,13 @@ def _telling_lines(data: bytes) -> bytes:
             if len(sample) >= _SAMPLE_BYTES:
                 break
     return bytes(sample[:_SAMPLE_BYTES])
+
+
+def _best_east_asian(sample: bytes) -> tuple[str, float]:
+    """The East Asian encoding that gives the most everyday characters, and how everyday they are."""
+    weights = {encoding: _weigh(sample, encoding) for encoding in _EAST_ASIAN}
+    best = max(weights, key=weights.__getitem__)
+    return best, weights[best]
 
 
 def _weigh(sample: bytes, encoding: str) -> float:

@@ -21,6 +21,7 @@ _ENTRY: Final = re.compile(r"^([\w-]+)[ \t]*:[ \t]+(\S.*)$", re.MULTILINE)
 _OPENS_WITH_KEY: Final = re.compile(r"\s*(?:#[^\n]*\n\s*)*[\w\"' -]+:(?:\s|$)")
 
 _TAGS: Final = ("tags", "tag")
+_ALIASES: Final = ("aliases", "alias")
 _DESCRIPTIONS: Final = ("description", "summary")
 _CREATED: Final = ("created", "date")
 _UPDATED: Final = ("updated", "modified", "lastmod")
@@ -64,6 +65,7 @@ def read_frontmatter(text: str) -> Frontmatter:
 def _sorted_out(said: dict[str, Any], end: int, problems: list[str]) -> Frontmatter:
     fields = {key.lower(): key for key in said}
     tags = [tag for name in _TAGS for tag in _words(said.pop(fields[name], None) if name in fields else None)]
+    aliases = [name for key in _ALIASES for name in _names(said.pop(fields[key], None) if key in fields else None)]
     taken = {}
     for name, keys in (("description", _DESCRIPTIONS), ("created", _CREATED), ("updated", _UPDATED)):
         present = [said.pop(fields[key]) for key in keys if key in fields and _is_scalar(said[fields[key]])]
@@ -72,6 +74,8 @@ def _sorted_out(said: dict[str, Any], end: int, problems: list[str]) -> Frontmat
     dated = {"date": taken["created"]} if "date" in fields and taken["created"] else {}
     title = said.pop(fields["title"]) if "title" in fields and _is_scalar(said[fields["title"]]) else None
     meta: dict[str, Value | tuple[Value, ...]] = {**dated}
+    if aliases:
+        meta["aliases"] = tuple(dict.fromkeys(aliases))
     for key, value in said.items():
         if isinstance(value, list) and all(map(_is_scalar, value)):
             meta[key] = tuple(_value(part) for part in value if part is not None)
@@ -89,6 +93,13 @@ def _sorted_out(said: dict[str, Any], end: int, problems: list[str]) -> Frontmat
         meta=meta,
         problems=tuple(problems),
     )
+
+
+def _names(value: Any) -> list[str]:
+    """Other names of a note as a list, or in one string between commas; unlike tags they may hold blanks."""
+    parts = value if isinstance(value, list) else re.split("[,，、]", str(_value(value))) if _is_scalar(value) else []
+    names = [str(_value(part)).strip() for part in parts if _is_scalar(part) and part is not None]
+    return [name for name in names if name]
 
 
 def _words(value: Any) -> list[str]:

@@ -17,6 +17,7 @@ from headwater.clean import is_blank
 from headwater.errors import EmptyDocument
 from headwater.parsers._decode import decode
 from headwater.parsers._frontmatter import read_frontmatter
+from headwater.parsers._obsidian import unseen_marks, wikilinks
 from headwater.types import Blob, Block, Document, Link, Section, Span
 
 _PATH_JOINT: Final = " > "
@@ -38,7 +39,6 @@ _BACKTICKS: Final = re.compile("`+")
 _OBSIDIAN_COMMENT: Final = re.compile(
     r"(?<![\d%])%%(?!%)(?:[^%\n]|%(?!%))*%%|^%%[ \t]*\n[\s\S]*?^%%[ \t]*$", re.MULTILINE
 )
-_WIKILINK: Final = re.compile(r"(!?)\[\[([^\[\]\n|]+)(?:\|[^\[\]\n]*)?\]\]")
 _LINK: Final = re.compile(
     r"(!?)\[[^\[\]\n]*\]\([ \t]*<?([^\s()<>]+(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:[ \t]+\"[^\"\n]*\")?[ \t]*\)"
 )
@@ -53,6 +53,7 @@ _EMPHASIS: Final = re.compile(r"(\*{1,3}|_{2,3}|~~|==|`+)(\S(?:.*?\S)?)\1")
 class MarkdownParser:
     """Reads Markdown: frontmatter, headings, tables, code, #tags, [[wikilinks]], addresses."""
 
+    trusted = True  # written here and linear: it runs where it is called, and needs no process of its own
     mimes: frozenset[str] = frozenset({"text/markdown", "text/x-markdown"})
 
     def parse(self, blob: Blob) -> Document:
@@ -63,8 +64,9 @@ class MarkdownParser:
         lines = _scan(text, front.end)
         quiet = _masked(text, [Span(0, front.end), *(block.span for block in lines.blocks if block.kind == "code")])
         quiet = _masked(quiet, list(_inline_code(quiet)))
-        hidden = _joined([Span(0, front.end), *_comments(quiet)])
-        quiet = _masked(quiet, hidden)
+        comments = _joined([Span(0, front.end), *_comments(quiet)])
+        quiet = _masked(quiet, comments)
+        hidden = _joined([*comments, *unseen_marks(quiet)])
         if is_blank(_masked(text, hidden)):
             raise EmptyDocument(f"{blob.uri} holds no text: {len(blob.data)} bytes, nothing but frontmatter or blanks")
         headings = [heading for heading in lines.headings if not _within(heading.span, hidden)]
@@ -77,7 +79,7 @@ class MarkdownParser:
             mime="text/markdown",
             structure=_sections(headings, len(text)),
             blocks=tuple(block for block in lines.blocks if not _within(block.span, hidden)),
-            links=_links(quiet),
+            links=(*wikilinks(text, front.end), *_links(quiet)),
             hidden=hidden,
             created=front.created,
             updated=front.updated or blob.modified,
@@ -128,7 +130,7 @@ def _scan(text: str, start: int) -> _Lines:
             found.headings.append(_Heading(underline, _plain(line), Span(span.start, lines[place + 1].end)))
             in_list = False
         elif (stop := _end_of_table(text, lines, place, line)) > place:
-            found.blocks.append(Block(kind="table", span=Span(span.start, lines[stop - 1].end)))
+            found.blocks.append(_table(text, lines[place:stop]))
         else:
             stop = place + 1
             if _LIST_ITEM.match(line):
@@ -198,6 +200,17 @@ def _end_of_table(text: str, lines: list[Span], place: int, line: str) -> int:
     return stop
 
 
+def _table(text: str, lines: list[Span]) -> Block:
+    """Header, rule and rows; the rule stays with the header."""
+    names = text[lines[0].start : lines[0].end].strip(" \t>").strip("|").split("|")
+    return Block(
+        kind="table",
+        span=Span(lines[0].start, lines[-1].end),
+        header=" | ".join(name.strip() for name in names),
+        rows=(lines[0].start, *(line.start for line in lines[2:])),
+    )
+
+
 def _sections(headings: list[_Heading], end: int) -> tuple[Section, ...]:
     """Each heading with what stands under it: until the next of its own or a higher level."""
     ends = [end] * len(headings)
@@ -240,10 +253,7 @@ def _tags(quiet: str) -> Iterator[str]:
 
 
 def _links(quiet: str) -> tuple[Link, ...]:
-    links = [
-        Link(kind="embed" if found[1] else "wikilink", target=found[2].strip().rstrip("\\"), span=Span(*found.span()))
-        for found in _WIKILINK.finditer(quiet)
-    ]
+    links = wikilinks(quiet)
     inline = [
         Link(kind="embed" if found[1] else "url", target=found[2], span=Span(*found.span()))
         for found in _LINK.finditer(quiet)

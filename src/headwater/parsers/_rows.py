@@ -1,0 +1,392 @@
+"""Rows of cells -> tables in a draft: one line `| a | b |` a row, the column names found, and where each row starts.
+
+Rows are taken one by one, so a table of any length costs no more memory than its text. What stands above the column
+names in a row of its own becomes a caption. In a table of many columns every cell carries its column's name, and what
+would be too long for one line is written as lines of `name: value`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from headwater.parsers._draft import Draft, one_line, plain_lines
+from headwater.types import Block, Span
+
+Row = Sequence[str]
+
+# A sheet of this many rows is data for a database; what is beyond it is left out, and said so.
+MAX_ROWS: Final = 200_000
+# How many rows are looked at to tell the column names.
+_SAMPLE_ROWS: Final = 50
+# So many columns are told apart by eye; in more of them a cell needs its column's name beside it.
+_MAX_PLAIN_COLUMNS: Final = 12
+_MAX_PLAIN_CHARS: Final = 600
+# A row of this length fills a chunk by itself; it is text with some fields rather than a row.
+_MAX_ROW_CHARS: Final = 1_500
+# Column names are short, and at least so many of the columns have one.
+_MAX_NAME_CHARS: Final = 80
+_MIN_NAMED_SHARE: Final = 0.5
+# Of the values under a name so many are numbers where the column is one of numbers.
+_MIN_NUMBER_SHARE: Final = 0.6
+_NAME_JOINT: Final = " / "
+# A row of titles above the names; more of them are a table of another kind.
+_MAX_TITLE_ROWS: Final = 10
+# So many lines alone between empty ones are a title of what follows, more are text.
+_MAX_LINES_OF_TITLE: Final = 2
+
+_NUMBER: Final = re.compile(
+    r"[(（]?[+\-−±~≈<>≤≥]{0,2}\s?(?:[¥￥$€£₩]|USD|CNY|RMB|EUR)?\s?[+\-−]?(?:\d[\d,， ]*)?(?:\.\d+)?(?:[eE][+-]?\d+)?"
+    r"\s?(?:[%％‰元万亿℃°]|USD|CNY|RMB|EUR|[a-zA-Zμ]{1,3})?[)）]?"
+)
+_DATE: Final = re.compile(
+    r"\d{1,4}\s?[-/.年]\s?\d{1,2}(?:\s?[-/.月]\s?\d{1,4}\s?日?|\s?月)?(?:[T ]?\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
+    r"|\d{1,2}:\d{2}(?::\d{2})?"
+)
+_YEAR: Final = re.compile(r"(?:19|20)\d{2}(?:年|[-/年.]?(?:Q[1-4]|\d{1,2}月?))?|\d{1,2}月")
+_FAULT: Final = re.compile(r"#[A-Z]{2,}[A-Z0-9/_]*[!?]?")
+_NO_WORDS: Final = frozenset({"true", "false", "是", "否", "yes", "no", "y", "n", "-", "—", "/"})
+_SENTENCE_END: Final = ("。", "！", "？", "；")
+
+
+class Across(str):
+    """The text of a merged cell, in the columns to the right of where it stands: known there, not written again."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Tables:
+    """What was written of a stream of rows."""
+
+    tables: int = 0
+    without_header: int = 0
+    rows: int = 0
+    left_out: int = 0
+    title: Span | None = None  # a line that may belong to the table to come
+
+    def add(self, other: Tables) -> None:
+        """Count these too."""
+        self.tables += other.tables
+        self.without_header += other.without_header
+        self.rows += other.rows
+        self.left_out += other.left_out
+
+    def coverage(self) -> dict[str, int]:
+        """The counts under their names."""
+        return {"tables": self.tables, "tables_without_header": self.without_header, "rows": self.rows}
+
+    def problems(self) -> list[str]:
+        """What a reader should know, in words."""
+        found = []
+        if self.without_header:
+            found.append(f"{self.without_header} of {self.tables} tables have no row of column names")
+        if self.left_out:
+            found.append(f"{self.left_out} rows beyond the first {self.rows} were left out; cut the file in parts")
+        return found
+
+
+def write_tables(draft: Draft, rows: Iterable[Row], *, max_rows: int = MAX_ROWS) -> Tables:
+    """Write all rows: one table, or several that empty rows keep apart. Blank rows are not written."""
+    written = Tables()
+    feed = _Feed(rows)
+    while feed.skip_blank():
+        if written.rows >= max_rows or draft.length >= draft.max_chars * 9 // 10:
+            written.left_out = feed.count()
+            break
+        _write_one(draft, feed, written, max_rows)
+    return written
+
+
+def write_table(draft: Draft, rows: Sequence[Row], *, header_rows: int | None = None) -> Tables:
+    """Write these rows as one table; at least `header_rows` of them hold column names, where that is known."""
+    written = Tables()
+    feed = _Feed(row for row in rows if any(row))
+    if feed.skip_blank():
+        _write_one(draft, feed, written, MAX_ROWS, header_rows=header_rows)
+    return written
+
+
+def write_records(draft: Draft, names: Sequence[str], rows: Iterable[Row], *, max_rows: int = MAX_ROWS) -> Tables:
+    """Write rows whose column names are known. A row may have more cells: `name: value` in them."""
+    written = Tables()
+    feed = _Feed(rows)
+    draft.gap()
+    if feed.skip_blank():
+        table = _Table(draft, [one_line(name) for name in names], feed.peek(_SAMPLE_ROWS))
+        table.line([*table.names])
+        _write_rows(draft, table, feed, written, max_rows=max_rows, one=True)
+        written.left_out = feed.count()
+    return written
+
+
+def _write_one(draft: Draft, feed: _Feed, written: Tables, max_rows: int, *, header_rows: int | None = None) -> None:
+    sample = feed.peek(_SAMPLE_ROWS)
+    first, width = _extent(sample)
+    if width - first < 2:
+        _write_column(draft, feed, written, first)
+        return
+    draft.gap()
+    titles = [] if header_rows else _titles(sample)
+    about = [written.title] if written.title is not None else []
+    written.title = None
+    about += [draft.line(one_line(" ".join(dict.fromkeys(filter(None, feed.take()))))) for _ in titles]
+    sample = [row[first:width] for row in sample[len(titles) :]]
+    header = max(header_rows or 0, _header_rows(sample))
+    names = _names(sample[:header], width - first) if header else []
+    draft.gap()
+    table = _Table(draft, names, sample, first=first, width=width)
+    for _ in range(header):
+        table.line(feed.take()[first:width])
+    _write_rows(draft, table, feed, written, max_rows=max_rows, one=header_rows is not None)
+    written.without_header += not header
+    if table.whole is not None:
+        draft.blocks += [Block(kind="caption", span=span, about=table.whole) for span in about]
+
+
+def _write_rows(draft: Draft, table: _Table, feed: _Feed, written: Tables, *, max_rows: int, one: bool) -> None:
+    """Rows until the table ends: at the end, at the limit, or where after a blank row another one starts."""
+    while feed.more() and written.rows < max_rows and draft.length < draft.max_chars * 9 // 10:
+        if feed.at_blank():
+            feed.skip_blank()
+            if not one and feed.more() and table.is_another(feed.peek(_SAMPLE_ROWS)):
+                break
+            continue
+        table.row(feed.take())
+        written.rows += 1
+    table.close()
+    written.tables += 1
+
+
+def _write_column(draft: Draft, feed: _Feed, written: Tables, column: int) -> None:
+    """A stretch of one column is no table: its cells are paragraphs, the last perhaps a title of what follows."""
+    count = 0
+    while feed.more() and not feed.at_blank():
+        if _extent([feed.peek(1)[0]])[1] > column + 1:
+            return
+        cell = feed.take()[column]
+        span = draft.paragraph(cell)
+        count += 1
+        titled = count <= _MAX_LINES_OF_TITLE and len(cell) <= _MAX_NAME_CHARS and not cell.endswith(_SENTENCE_END)
+        written.title = span if titled else None
+    written.rows += count
+
+
+class _Table:
+    """One table being written; more than one block where a row is too long for a line."""
+
+    def __init__(
+        self, draft: Draft, names: list[str], sample: Sequence[Row], *, first: int = 0, width: int | None = None
+    ) -> None:
+        self.draft, self.names, self.first = draft, names, first
+        self.records = width is None
+        self.width = len(names) if width is None else width
+        chars = median(sum(map(len, row)) for row in sample) if sample else 0
+        self.labelled = bool(names) and (self.width - first > _MAX_PLAIN_COLUMNS or chars > _MAX_PLAIN_CHARS)
+        self.whole: Span | None = None
+        self._starts: list[int] = []
+        self._header = " | ".join(names)
+
+    def line(self, cells: Row) -> None:
+        """One line of the table. A bar inside a cell is no border."""
+        written = ("" if isinstance(cell, Across) else one_line(cell).replace("|", "\\|") for cell in cells)
+        span = self.draft.line("| " + " | ".join(written) + " |")
+        self._starts.append(span.start)
+
+    def row(self, cells: Row) -> None:
+        """One row, in the way that reads best."""
+        inside, beyond = cells[self.first : self.width], cells[self.width :]
+        # Columns that come only far down in a sheet have no name but their letter; fields of a record bring theirs.
+        extra = [
+            cell if self.records else f"{column_letters(self.width + place)}: {cell}"
+            for place, cell in enumerate(beyond)
+            if cell
+        ]
+        if self.names and sum(map(len, cells)) > _MAX_ROW_CHARS:
+            self.close()
+            pairs = [f"{name}: {plain_lines(cell)}" for name, cell in zip(self.names, inside, strict=False) if cell]
+            self.draft.paragraph("\n".join([*pairs, *extra]))
+            self.draft.gap()
+        elif self.labelled:
+            pairs = [f"{name}: {cell}" for name, cell in zip(self.names, inside, strict=False) if cell]
+            self.line([*pairs, *extra])
+        else:
+            self.line([*inside, *[""] * (self.width - self.first - len(inside)), *extra])
+
+    def is_another(self, sample: Sequence[Row]) -> bool:
+        """Whether what comes after a blank row is a table of its own rather than more of this one."""
+        begin, end = _extent(sample)
+        if end - begin < 2:
+            return True
+        rest = sample[len(_titles(sample)) :]
+        if begin < self.first or end > self.width:
+            return len(rest) > 1
+        inside = [row[self.first : self.width] for row in rest]
+        return bool(_header_rows(inside)) and _names(inside[:1], len(inside[0])) != self.names
+
+    def close(self) -> None:
+        """The end of a block of rows."""
+        if self._starts:
+            span = Span(self._starts[0], self.draft.length - 1)
+            self.draft.blocks.append(Block(kind="table", span=span, header=self._header, rows=tuple(self._starts)))
+            self.whole = self.whole or span
+            self._starts = []
+
+
+class _Feed:
+    """Rows with a look ahead."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows: Iterator[Row] = iter(rows)
+        self._ahead: deque[Row] = deque()
+
+    def more(self) -> bool:
+        return bool(self._ahead) or self._fetch()
+
+    def _fetch(self) -> bool:
+        for row in self._rows:
+            self._ahead.append(row)
+            return True
+        return False
+
+    def take(self) -> Row:
+        self.more()
+        return self._ahead.popleft()
+
+    def at_blank(self) -> bool:
+        return self.more() and not any(self._ahead[0])
+
+    def skip_blank(self) -> bool:
+        """Whether a row is left after the blank ones."""
+        while self.at_blank():
+            self._ahead.popleft()
+        return self.more()
+
+    def peek(self, count: int) -> list[Row]:
+        """The next rows up to a blank one."""
+        while len(self._ahead) < count and self._fetch():
+            if not any(self._ahead[-1]):
+                break
+        rows: list[Row] = []
+        for row in self._ahead:
+            if len(rows) == count or not any(row):
+                break
+            rows.append(row)
+        return rows
+
+    def count(self) -> int:
+        """How many rows with something in them are left; they are gone afterwards."""
+        left = sum(1 for row in self._ahead if any(row)) + sum(1 for row in self._rows if any(row))
+        self._ahead.clear()
+        return left
+
+
+def column_letters(place: int) -> str:
+    """The name of a column in a sheet: A, B, ..., Z, AA."""
+    letters = ""
+    place += 1
+    while place:
+        place, letter = divmod(place - 1, 26)
+        letters = chr(65 + letter) + letters
+    return letters
+
+
+# ------------------------------------------------------------------------------------------- column names
+
+
+def _extent(rows: Sequence[Row]) -> tuple[int, int]:
+    """The first column with anything in it, and the one after the last."""
+    used = [[place for place, cell in enumerate(row) if cell and not isinstance(cell, Across)] for row in rows]
+    return (
+        min((places[0] for places in used if places), default=0),
+        max((places[-1] + 1 for places in used if places), default=0),
+    )
+
+
+def _titles(sample: Sequence[Row]) -> Sequence[Row]:
+    """The rows above a table that hold one text only, however many columns it spans."""
+    for count, row in enumerate(sample[:_MAX_TITLE_ROWS]):
+        cells = [cell for cell in row if cell]
+        if len(set(cells)) > 1:
+            return sample[:count]
+        if len(cells) > 1 and not any(isinstance(cell, Across) for cell in cells):
+            return sample[:count]
+    return []
+
+
+def _header_rows(sample: Sequence[Row]) -> int:
+    """How many rows at the top hold column names: 0, 1 or 2."""
+    if len(sample) < 2 or not _could_be_names(sample[0]):
+        return 0
+    if len(sample) > 2 and _is_grouped(sample[0], sample[1]):
+        return 2 if _has_evidence(sample[1], sample[2:]) or any(isinstance(c, Across) for c in sample[0]) else 1
+    named = [cell for cell in sample[0] if cell]
+    if len(set(named)) < len(named):
+        return 0
+    return int(_has_evidence(sample[0], sample[1:]))
+
+
+def _could_be_names(row: Row) -> bool:
+    cells = [cell for cell in row if cell]
+    if len(cells) < max(2, _MIN_NAMED_SHARE * len(row)):
+        return False
+    words = [cell for cell in cells if not _YEAR.fullmatch(cell.strip())]
+    return bool(words) and all(
+        len(cell) <= _MAX_NAME_CHARS and not cell.endswith(_SENTENCE_END) and not _is_figure(cell) for cell in words
+    )
+
+
+def _is_grouped(above: Row, below: Row) -> bool:
+    """Whether the upper of two rows names groups of columns and the lower one the columns."""
+    if not _could_be_names(below):
+        return False
+    names = [cell for cell in _combined(above, below) if cell]
+    groups = [place for place, cell in enumerate(above) if isinstance(cell, Across) or not cell]
+    subdivided = [place for place in groups if place < len(below) and below[place]]
+    return bool(subdivided) and len(set(names)) == len(names) and any(isinstance(above[p], Across) for p in groups)
+
+
+def _has_evidence(names: Row, below: Sequence[Row]) -> bool:
+    """Whether the values under the names are of another kind, or at least not the same words."""
+    for place, name in enumerate(names):
+        values = [row[place] for row in below if place < len(row) and row[place]]
+        if name and values and sum(map(_is_value, values)) >= _MIN_NUMBER_SHARE * len(values):
+            return True
+    columns = [{row[place] for row in below if place < len(row)} for place in range(len(names))]
+    return not any(name and name in column for name, column in zip(names, columns, strict=True))
+
+
+def _names(rows: Sequence[Row], width: int) -> list[str]:
+    """One name per column; a column without one goes by its letter."""
+    combined: Sequence[str] = rows[0] if len(rows) == 1 else _combined(rows[0], rows[1])
+    for row in rows[2:]:
+        combined = _combined(combined, row)
+    names = [one_line(name) for name in (*combined, *[""] * width)][:width]
+    return [name or column_letters(place) for place, name in enumerate(names)]
+
+
+def _combined(above: Row, below: Row) -> list[str]:
+    """`2025 / Q1` for a column `Q1` under a group `2025`; a name that spans both rows stands once."""
+    joined = []
+    for place in range(max(len(above), len(below))):
+        upper = above[place] if place < len(above) else ""
+        lower = below[place] if place < len(below) else ""
+        joined.append(upper + _NAME_JOINT + lower if upper and lower and upper != lower else str(upper or lower))
+    return joined
+
+
+def _is_figure(cell: str) -> bool:
+    """Whether a cell holds a number, an amount or a date, as shown, or a fault in place of one."""
+    cell = cell.strip()
+    if not any(map(str.isdigit, cell)):
+        return _FAULT.fullmatch(cell) is not None
+    return bool(_NUMBER.fullmatch(cell) or _DATE.fullmatch(cell))
+
+
+def _is_value(cell: str) -> bool:
+    """Whether a cell holds what is no word: a figure, yes or no, a dash for none."""
+    return _is_figure(cell) or cell.strip().lower() in _NO_WORDS

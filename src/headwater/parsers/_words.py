@@ -1,0 +1,80 @@
+"""An element of HTML -> the words a reader sees in it, on one line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+else:
+    Element = Any
+
+# What is never read: programs, forms, what is drawn, and how a character is pronounced.
+UNREAD: Final = frozenset(
+    "script style noscript template head title meta link iframe object embed svg canvas audio video button input "
+    "select textarea option datalist rt rp map dialog".split()
+)
+INLINE: Final = frozenset(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark math meter output progress q "
+    "ruby rb s samp small span strike strong sub sup time tt u var wbr img mi mo mn mrow msup msub nobr".split()
+)
+_BLANKS: Final = re.compile(r"\s+")
+_CJK: Final = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+# A line end in the source between Chinese characters is no space.
+_CJK_BREAK: Final = re.compile(rf"(?<=[{_CJK}])[ \t]*[\r\n]\s*(?=[{_CJK}])")
+_HIDDEN_STYLE: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_POWER: Final = re.compile(r"[-+−]?\d{1,3}")
+
+
+def is_unread(element: Element) -> bool:
+    """Whether a browser would not show it, or shows it as no text."""
+    tag = element.tag
+    if not isinstance(tag, str) or tag in UNREAD:
+        return True
+    if element.get("hidden") is not None or element.get("aria-hidden") == "true":
+        return True
+    style = element.get("style")
+    return style is not None and bool(_HIDDEN_STYLE.search(style))
+
+
+def one_blank(words: str) -> str:
+    """Runs of blanks made one, and none between Chinese characters that a line end parts."""
+    return _BLANKS.sub(" ", _CJK_BREAK.sub("", words))
+
+
+def is_power(element: Element) -> bool:
+    """Whether a raised number is an exponent: 10² must not become 102."""
+    return element.tag == "sup" and len(element) == 0 and bool(_POWER.fullmatch(element.text or ""))
+
+
+def words_of(element: Element) -> str:
+    """All its words in one line."""
+    return one_blank("".join(_pieces(element, " "))).strip()
+
+
+def lines_of(element: Element) -> str:
+    """Its words as they are laid out in the source: the text of code."""
+    return "".join(_pieces(element, "\n"))
+
+
+def _pieces(element: Element, line_end: str) -> list[str]:
+    from lxml import etree
+
+    pieces: list[str] = []
+    walk = etree.iterwalk(element, events=("start", "end"))
+    for event, inside in walk:
+        if event == "start":
+            if is_unread(inside):
+                walk.skip_subtree()
+                continue
+            if inside.tag == "br" or (inside.tag not in INLINE and inside is not element and pieces):
+                pieces.append(line_end if line_end == " " or inside.tag == "br" else "")
+            if is_power(inside) and pieces and pieces[-1][-1:].isalnum():
+                pieces.append("^")
+            pieces.append(inside.text or "")
+        elif inside is not element:
+            if line_end == " " and inside.tag not in INLINE:
+                pieces.append(" ")
+            pieces.append(inside.tail or "")
+    return pieces
