@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from headwater.build import KnowledgeBase, open_home
-from headwater.chunk import RecursiveChunker
+from headwater.chunkers.recursive import RecursiveChunker
 from headwater.filters import ALL
 from headwater.indexer import Indexer
 from headwater.models.hashed import HashedEmbedder

@@ -1,0 +1,233 @@
+"""Changes -> versions without vectors: read, parsed, cut, checked; what came inside them is queued.
+
+Parsers that run elsewhere are given several documents ahead, and what they make of them comes out in order. Whatever
+goes wrong with one document becomes its failed version, with the reason.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from time import perf_counter
+
+from headwater.attach import COUNT, attached, own_title, parts_of, removal, whole_of
+from headwater.doctor import examine
+from headwater.errors import BackendError, EmptyDocument, SourceError
+from headwater.filters import Value
+from headwater.likeness import packed, sketch
+from headwater.protocols import Catalog, Parser
+from headwater.types import Blob, Change, Document, Record, Version, document_id
+
+# So many documents, of so many bytes together, are with parsers that run elsewhere: enough for all cores to be busy
+# while one is cut, few enough that even the largest ones a parser may give fit in memory.
+LOOK_AHEAD = 8
+LOOK_AHEAD_BYTES = 64 * 1024**2
+
+
+class Stages:
+    """What each stage took so far, in seconds over all processes, and what is being done now: a stage and a uri."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.now = ("", "")
+
+    def add(self, stage: str, seconds: float) -> None:
+        """Count time of a stage that was measured elsewhere."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    def timed(self, stage: str) -> "_Stopwatch":
+        """Count the time of a `with` block."""
+        return _Stopwatch(self, stage)
+
+
+class _Stopwatch:
+    """Adds the time of a `with` block to a stage; a class, for it is used once per document."""
+
+    def __init__(self, stages: Stages, stage: str) -> None:
+        self.stages, self.stage, self.started = stages, stage, 0.0
+
+    def __enter__(self) -> None:
+        self.started = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.stages.add(self.stage, perf_counter() - self.started)
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A change that was read. It has its outcome, or a parser elsewhere is at it, or it is parsed in its turn."""
+
+    change: Change
+    outcome: Version | Change | None = None
+    blob: Blob | None = None
+    known: Record | None = None
+    content_hash: str = ""
+    parsing: Future[tuple[Document, float]] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its turn can come without waiting."""
+        return self.parsing is None or self.parsing.done()
+
+
+class Preparation:
+    """Prepares changes for one indexer. `cut` makes a version of a document that is text already."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        read: Callable[[Change], Blob],
+        parser: Callable[[str], Parser],
+        cut: Callable[[Change, Document, str], Version],
+        stages: Stages,
+    ) -> None:
+        self.catalog, self.read, self.parser, self.cut, self.stages = catalog, read, parser, cut, stages
+        self.count = 0  # of the documents that came out
+
+    def versions(self, changes: Iterable[Change]) -> Iterator[Version | Change]:
+        """What each change makes of its document, in order, some of them parsed ahead of their turn."""
+        waiting: deque[_Begun] = deque()
+        held = 0
+        for change in changes:
+            begun = self._begin(change)
+            waiting.append(begun)
+            held += len(begun.blob.data) if begun.blob else 0
+            while waiting and (waiting[0].is_ready or len(waiting) > LOOK_AHEAD or held > LOOK_AHEAD_BYTES):
+                held -= len(waiting[0].blob.data) if waiting[0].blob else 0
+                yield self._finish(waiting.popleft())
+        while waiting:
+            yield self._finish(waiting.popleft())
+
+    def _begin(self, change: Change) -> _Begun:
+        begun = _Begun(change)
+        begun.outcome = self._outcome(begun, self._read)
+        return begun
+
+    def _finish(self, begun: _Begun) -> Version | Change:
+        self.stages.now = ("parse", begun.change.uri)
+        outcome = begun.outcome or self._outcome(begun, self._parse)
+        assert outcome is not None
+        self.count += 1
+        return outcome
+
+    def _outcome(self, begun: _Begun, step: Callable[[_Begun], Version | Change | None]) -> Version | Change | None:
+        """What a step makes of a change, or what its error makes of it."""
+        change = begun.change
+        try:
+            return step(begun)
+        except BackendError:
+            raise
+        except EmptyDocument as error:
+            self._drop_parts(begun.known)
+            empty = labelled(Document(uri=change.uri, text=""), change)
+            return Version(change=change, document=empty, state="empty", error=str(error))
+        except SourceError as error:
+            return Version(change=change, state="failed", error=str(error))
+        except Exception as error:  # the loop: one document that no parser foresaw must not stop the others
+            return Version(change=change, state="failed", error=f"unexpected {type(error).__name__}: {error}")
+
+    def _read(self, begun: _Begun) -> Version | Change | None:
+        """Read the bytes, and where they are new to us give them to a parser that runs elsewhere, if theirs does."""
+        change = begun.change
+        if change.kind == "delete":
+            self._drop_parts(self.catalog.record(document_id(change.owner, change.collection, change.uri)))
+            return Version(change=change)
+        with self.stages.timed("read"):
+            begun.blob = change.payload or self.read(change)
+        begun.content_hash = _content_hash(change, begun.blob)
+        begun.known = known = self.catalog.record(document_id(change.owner, change.collection, change.uri))
+        if known is not None and known.content_hash == begun.content_hash and known.state == "completed":
+            return change
+        if start := getattr(self.parser(begun.blob.mime), "start", None):
+            begun.parsing = start(begun.blob)
+        return None
+
+    def _parse(self, begun: _Begun) -> Version:
+        """The text, its passages, and what the doctor says of both."""
+        assert begun.blob is not None
+        change, blob = begun.change, begun.blob
+        if begun.parsing is not None:
+            document, seconds = begun.parsing.result()
+            self.stages.add("parse", seconds)
+        else:
+            with self.stages.timed("parse"):
+                document = self.parser(blob.mime).parse(blob)
+        document, attachments = self._with_attachments(change, labelled(document, change), begun.known)
+        version = self.cut(change, document, begun.content_hash)
+        if not version.chunks and not document.attachments:
+            raise EmptyDocument("it was read, and holds nothing that could be found")
+        checked = self._checked(version, {COUNT: attachments} if attachments else {})
+        return replace(version, document=checked, sketch=packed(sketch(document.text)))
+
+    def _checked(self, version: Version, told: Mapping[str, Value]) -> Document:
+        """The document with what the doctor says of it; what its parser knows better stays."""
+        document = version.document
+        assert document is not None
+        with self.stages.timed("check"):
+            coverage, problems = examine(document, version.indexed)
+        return replace(
+            document,
+            coverage={**coverage, **document.coverage, **told},
+            problems=tuple(dict.fromkeys((*document.problems, *problems))),
+            attachments=(),
+        )
+
+    # --------------------------------------------------------------------------------------- attachments
+
+    def _with_attachments(self, change: Change, document: Document, known: Record | None) -> tuple[Document, int]:
+        """Queue what came inside a document and the end of what no longer does; then the document, and how many.
+
+        They are queued before the document is committed: killed between the two, both are done again.
+        """
+        puts, problems = attached(change, document, refuse=self.parser)
+        self._drop_parts(known, but={put.uri for put in puts})
+        self.catalog.enqueue(puts)
+        return replace(document, problems=(*document.problems, *problems)), len(puts)
+
+    def _drop_parts(self, known: Record | None, *, but: Collection[str] = ()) -> None:
+        if known is not None:
+            gone = [removal(part) for part in parts_of(self.catalog, known) if part.uri not in but]
+            self.catalog.enqueue(gone)
+
+    def note_parts(self, versions: Sequence[Version]) -> None:
+        """An attachment that could not be read is a problem of the whole it came in."""
+        for version in versions:
+            change = version.change
+            if version.error and (whole := whole_of(change)):
+                name = change.uri.removeprefix(whole)[1:]
+                named = document_id(change.owner, change.collection, whole)
+                self.catalog.note(named, f"attachment {name!r}: {version.error}")
+
+
+def labelled(document: Document, change: Change) -> Document:
+    """The document under the change's identity, what the person said over what the document says of itself."""
+    labels = change.labels
+    return replace(
+        document,
+        uri=change.uri,
+        owner=change.owner,
+        collection=change.collection,
+        title=labels.title or own_title(document, change) or change.uri,
+        tags=tuple(dict.fromkeys((*labels.tags, *document.tags))),
+        folder=labels.folder or document.folder,
+        content_type=labels.content_type or document.content_type,
+        description=labels.description or document.description,
+        archived=labels.archived or document.archived,
+        meta={**document.meta, **labels.meta},
+    )
+
+
+def labels_digest(change: Change) -> str:
+    """Of what was said about a document; equal for equal labels."""
+    labels = change.labels
+    told = [labels.title, labels.tags, labels.folder, labels.content_type, labels.description, labels.archived]
+    text = json.dumps([*told, sorted(labels.meta.items())], ensure_ascii=False)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _content_hash(change: Change, blob: Blob) -> str:
+    """Of the bytes first, so that a file that moved is known by it, then of what was said about them."""
+    return f"{blake2b(blob.data, digest_size=16).hexdigest()} {blob.mime} {labels_digest(change)}"
