@@ -2,7 +2,8 @@
 
 Two legs rank chunk ids, by words and by meaning. The catalog says which ids are alive, the live ranks are fused, and
 one page is read and checked against the filter again: an id the catalog does not know is not there. So an index may
-be late, hold too much or fail, and what comes back is still true.
+be late, hold too much or fail, and what comes back is still true. `compose` nests the stages that a request asks for
+around that.
 """
 
 from __future__ import annotations
@@ -11,33 +12,58 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
+from headwater.asked import Wording
 from headwater.errors import BackendError, UsageError
-from headwater.filters import Filter, conjoin
-from headwater.highlight import Found, Terms, reasons, snippets
-from headwater.protocols import Catalog, Embedder, Retriever, TextIndex, VectorIndex
+from headwater.filters import Filter, In, conjoin
+from headwater.fuse import LEGS, Leg, covered, fuse, normalised, ranks
+from headwater.protocols import Catalog, Embedder, Reranker, Retriever, Rewriter, TextIndex, VectorIndex
+from headwater.stages._request import Pace, understood
+from headwater.stages.collapse import Collapsed
+from headwater.stages.diverse import Diverse
+from headwater.stages.everything import everything
+from headwater.stages.listed import Listed
+from headwater.stages.page import Explainer, Paged
+from headwater.stages.parent import Parents
+from headwater.stages.rerank import Reranked
+from headwater.stages.several import Fed, Several
+from headwater.stages.substring import containing
+from headwater.stages.trace import Ran, Trace
+from headwater.stages.window import Windowed
 from headwater.tokens import Cutter, fold
-from headwater.types import Fusion, Hit, Mode, Options, Query, Results, Scored, Vector, attributes
+from headwater.types import Hit, Mode, Options, Query, Results, Scored, Vector, attributes
 
-Leg = Literal["keyword", "semantic"]
-LEGS: Final[Mapping[Mode, tuple[Leg, ...]]] = {
-    "keyword": ("keyword",),
-    "semantic": ("semantic",),
-    "hybrid": ("keyword", "semantic"),
-}
+__all__ = [
+    "LEGS",
+    "Freshness",
+    "Hybrid",
+    "Leg",
+    "Parts",
+    "check",
+    "compose",
+    "covered",
+    "fuse",
+    "normalised",
+    "ranks",
+    "understood",
+]
 
 TOO_SHORT: Final = "query_too_short_for_semantic"
 SEMANTIC_FAILED: Final = "semantic_failed_fallback_to_keyword"
 KEYWORD_FAILED: Final = "keyword_failed_fallback_to_semantic"
+PHRASE_MISSING: Final = "phrase_not_found_fallback_to_words"
 
 MIN_SEMANTIC_CHARS: Final = 2  # checklist item 69: one letter, or one Chinese character, has no meaning to compare
 MAX_DOUBLINGS: Final = 4  # 16 times the candidates: more dead ids than that are for the sweep to remove
+# With exact phrases or exclusions what fails them is dropped like the dead, and there may be much of it.
+MAX_DOUBLINGS_WORDED: Final = 10
+MOST_NARROWED: Final = 2_000  # documents with a phrase that a filter names; where there are more it is a common one
 MAX_RUNS: Final = 10  # once more for every update that went through it; who writes faster than that is not waited for
 PICKUP_SECONDS: Final = 0.02  # a pool that has not begun by then is full; the caller works rather than wait for itself
 
@@ -70,30 +96,73 @@ class Parts:
     embedder: Embedder
     pool: Executor
     cutter: Cutter = field(default_factory=Cutter)
+    reranker: Callable[[str], Reranker] | None = None  # by name; raises for one that does not exist
+    rewriter: Callable[[Options], Rewriter | None] | None = None  # none where no language model is set up
+    synonyms: Callable[[str], Sequence[str]] | None = None  # other ways to write a question
+    related: Callable[[Retriever], Retriever] | None = None  # a stage that follows links
+    # The embedder's cosine of texts that have nothing to do with each other, and of those that belong together.
+    calibration: tuple[float, float] | None = None
+    pace: Pace = field(default_factory=Pace, compare=False)
+    trace: Trace | None = field(default=None, compare=False)  # for one search that is to be explained
     freshness: Freshness = field(default_factory=Freshness, init=False, compare=False)
 
 
 def compose(parts: Parts, options: Options) -> Retriever:
-    """The retriever these options ask for: stages nested around Hybrid, none of which is switched on yet."""
-    return Hybrid(parts)
+    """The retriever these options ask for: stages nested around Hybrid, the innermost first."""
+    exact = options.mode == "substring"  # whoever asks for exact characters wants nothing else
+    reranker = parts.reranker(options.rerank) if parts.reranker and options.rerank and not exact else None
+
+    def seen(stage: str, made: Retriever) -> Retriever:
+        return made if parts.trace is None else parts.trace.around(stage, made)
+
+    core: Retriever = seen("fused", Hybrid(parts, explains=False))
+    made = core
+    if (options.rewrite or options.hyde or options.synonyms) and not exact:
+        rewriter = parts.rewriter(options) if parts.rewriter else None
+        made = seen("rewrite", Several(made, pool=parts.pool, rewriter=rewriter, variants=parts.synonyms))
+    if options.feedback and not exact:
+        made = seen("feedback", Fed(made, cutter=parts.cutter))
+    if reranker is not None:
+        made = seen("rerank", Reranked(made, reranker=reranker, pace=parts.pace))
+    if options.collapse:
+        made = seen("collapse", Collapsed(made))
+    if options.mmr_lambda is not None:
+        made = seen("mmr", Diverse(made, catalog=parts.catalog))
+    if options.related and parts.related is not None and not exact:
+        made = seen("related", parts.related(made))
+    if options.parent:
+        made = seen("parent", Parents(made, catalog=parts.catalog))
+    if options.window:
+        made = seen("window", Windowed(made, catalog=parts.catalog, reranker=reranker, pace=parts.pace))
+    if options.enumerate != "never" and not exact:
+        made = seen("enumerate", Listed(made, catalog=parts.catalog, text_index=parts.text, cutter=parts.cutter))
+    lacking = []
+    if options.related and parts.related is None:
+        lacking.append("related skipped: nothing here knows which documents link to which")
+    if options.rerank and parts.reranker is None:
+        lacking.append(f"rerank skipped: there is no reranker {options.rerank!r} here")
+    if made is core and not lacking and parts.trace is None:
+        return Hybrid(parts)
+    return Paged(made, cutter=parts.cutter, lacking=lacking)
 
 
 class Hybrid:
-    """A Retriever over the words, the vectors, or both."""
+    """A Retriever over the words, the vectors, or both. A stage around it that explains hits needs no reasons of it."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, parts: Parts, *, explains: bool = True) -> None:
+        self._parts, self._explains = parts, explains
 
     def retrieve(self, query: Query) -> Results:
         """Hits, best first, ties by document and span. Raises BackendError only when no leg could answer."""
         check(query)
-        run = _Run(self._parts, query)
+        read = understood(query) if self._explains else query
+        run = _Run(self._parts, read, explains=self._explains)
         results, torn = run.results()
         for _ in range(MAX_RUNS - 1):
             if not torn or run.clock.over:
                 break
             results, torn = run.results()
-        return results
+        return replace(results, query=query)
 
 
 def check(query: Query) -> None:
@@ -107,68 +176,8 @@ def check(query: Query) -> None:
     if min(options.keyword_weight, options.semantic_weight) < 0 or options.rrf_k < 0:
         got = f"{options.keyword_weight!r}, {options.semantic_weight!r}, {options.rrf_k!r}"
         raise UsageError(f"keyword_weight, semantic_weight and rrf_k cannot be negative, got {got}")
-
-
-# -------------------------------------------------------------------------------------------- fusion
-
-
-def ranks(ranking: Sequence[Scored]) -> dict[int, int]:
-    """Each id's rank from 1; equal scores share a rank, so that the order of ties in an index has no say."""
-    found: dict[int, int] = {}
-    rank, last = 0, None
-    for place, (chunk_id, score) in enumerate(ranking, start=1):
-        if score != last:
-            rank, last = place, score
-        found[chunk_id] = rank
-    return found
-
-
-def normalised(ranking: Sequence[Scored]) -> dict[int, float]:
-    """Scores stretched over 0 to 1; all 1 when there is nothing to stretch between."""
-    scores = [score for _, score in ranking]
-    low, high = min(scores, default=0.0), max(scores, default=0.0)
-    if low == high:
-        return {chunk_id: 1.0 for chunk_id, _ in ranking}
-    return {chunk_id: (score - low) / (high - low) for chunk_id, score in ranking}
-
-
-def covered(ranking: Sequence[Scored], best: float) -> dict[int, float]:
-    """Scores as shares of the best one that there could be, 0 to 1."""
-    # A short title that fits exactly may be boosted above what the content alone can reach.
-    most = max((score for _, score in ranking), default=0.0)
-    whole = max(best, most)
-    return {chunk_id: max(score, 0.0) / whole if whole > 0 else 1.0 for chunk_id, score in ranking}
-
-
-def fuse(
-    rankings: Mapping[Leg, Sequence[Scored]],
-    *,
-    method: Fusion = "rrf",
-    weights: Mapping[Leg, float],
-    k: int = 60,
-    best_keyword: float = 0.0,
-) -> dict[int, float]:
-    """Several rankings -> one score per id; absent from a leg counts 0 there.
-
-    `rrf` sums w/(k+rank), `weighted_score` sums w*score with each leg's scores stretched over 0 to 1. `adaptive` does
-    that too, but takes of the words how much of the query a chunk covers (of `best_keyword`, which is all of it): where
-    even the best hit has few of the query's words, as across languages, it is meaning that decides. Weights are shares
-    of the legs given: 1 and 1 are 0.5 and 0.5 (plain RRF), and a leg that failed does not lower the rest.
-    """
-    total = sum(weights[leg] for leg in rankings)
-    # Legs that were all weighted 0 have to be told apart by something: they count alike.
-    shares = {leg: weights[leg] / total if total else 1 / len(rankings) for leg in rankings}
-    fused: dict[int, float] = {}
-    for leg in sorted(rankings):  # a fixed order, for floating point addition is not associative
-        if method == "rrf":
-            points = {chunk_id: 1 / (k + rank) for chunk_id, rank in ranks(rankings[leg]).items()}
-        elif method == "adaptive" and leg == "keyword":
-            points = covered(rankings[leg], best_keyword)
-        else:
-            points = normalised(rankings[leg])
-        for chunk_id, point in points.items():
-            fused[chunk_id] = fused.get(chunk_id, 0.0) + shares[leg] * point
-    return fused
+    if not 0 <= options.chance_coverage < 1:
+        raise UsageError(f"chance_coverage is a share from 0 to below 1, got {options.chance_coverage!r}")
 
 
 # ------------------------------------------------------------------------------------------- one run
@@ -206,10 +215,12 @@ class _Clock:
 class _Run:
     """The state of one retrieval: which legs still work, what was lost on the way, what was seen dead."""
 
-    def __init__(self, parts: Parts, query: Query) -> None:
-        self.parts, self.query, self.options = parts, query, query.options
+    def __init__(self, parts: Parts, query: Query, *, explains: bool) -> None:
+        self.parts, self.query, self.options, self.explains = parts, query, query.options, explains
         self.clock = _Clock(query.options.deadline_seconds)
         self.where: Filter = conjoin(query.scope, query.where)
+        self.wording = Wording(query.phrases or (), query.excluded)
+        self.worded: dict[int, bool] = {}  # which chunks hold it
         self.legs: tuple[Leg, ...] = LEGS[query.options.mode]
         self.fallback_reason: str | None = None
         self.degraded: dict[str, None] = {}  # a set that keeps its order
@@ -227,6 +238,8 @@ class _Run:
     def results(self) -> tuple[Results, bool]:
         """The results, and whether an update went through them so that they should be made again."""
         self.generation = self.parts.catalog.generation()
+        if self.wording.phrases:
+            self._narrow()
         rankings, places, torn = self._live()
         with self.clock.stage("fuse"):
             scores = self._scores(rankings)
@@ -244,7 +257,50 @@ class _Run:
             timings_ms=self.clock.timings(),
             generation=self.generation,
         )
+        if self.parts.trace is not None:
+            self.parts.trace.ran(
+                Ran(
+                    query=self.query,
+                    rankings={str(leg): ranking for leg, ranking in rankings.items()},
+                    scores=scores,
+                    order=order,
+                    documents={chunk_id: place[0] for chunk_id, place in places.items()},
+                    fallback_reason=self.fallback_reason,
+                    degraded=tuple(self.degraded),
+                )
+            )
         return results, torn or missing
+
+    def _narrow(self) -> None:
+        """Look only into documents that hold the phrases; where none does, go by the words and say so."""
+        catalog = self.parts.catalog
+        with self.clock.stage("refresh"):
+            self.parts.freshness.bring("keyword", self.parts.text, generation=self.generation)
+        with self.clock.stage("phrases"):
+            found, lacking = everything(
+                " ".join(self.wording.phrases),
+                lambda chunk, record: self.wording.holds(chunk.text, record.title),
+                where=conjoin(self.query.scope, self.query.where),
+                catalog=catalog,
+                text_index=self.parts.text,
+                left=self.clock.left,
+            )
+        documents = tuple(dict.fromkeys(held.record.id for held in found))
+        if lacking:
+            self.degraded[f"exact words may stand in more passages: {lacking}"] = None
+        if not documents:
+            self.fallback_reason = PHRASE_MISSING
+            self.wording = Wording((), self.query.excluded)
+            self.worded.clear()
+        elif len(documents) <= MOST_NARROWED:
+            self.where = conjoin(self.query.scope, self.query.where, In("id", documents))
+
+    def _worded(self, places: dict[int, Place]) -> dict[int, Place]:
+        """Those that hold the phrases and nothing that was excluded."""
+        new = [chunk_id for chunk_id in places if chunk_id not in self.worded]
+        for chunk_id, (chunk, record) in self.parts.catalog.chunks(new).items():
+            self.worded[chunk_id] = self.wording.holds(chunk.text, record.title)
+        return {chunk_id: place for chunk_id, place in places.items() if self.worded.get(chunk_id)}
 
     def _live(self) -> tuple[dict[Leg, list[Scored]], dict[int, Place], bool]:
         """The rankings without the dead, deeper and deeper until a page is full or the legs have no more.
@@ -253,16 +309,17 @@ class _Run:
         """
         wanted = self.options.offset + self.options.top_n
         limit = max(self.options.candidates, wanted)
-        for _ in range(MAX_DOUBLINGS + 1):
+        for _ in range((MAX_DOUBLINGS_WORDED if self.wording else MAX_DOUBLINGS) + 1):
             rankings = self._rankings(limit)
             ids = list(dict.fromkeys(chunk_id for ranking in rankings.values() for chunk_id, _ in ranking))
             with self.clock.stage("locate"):
-                places = self.parts.catalog.locate(ids)
+                alive = self.parts.catalog.locate(ids)
+                places = self._worded(alive) if self.wording else alive
             exhausted = all(len(ranking) < limit for ranking in rankings.values())
             if len(places) >= wanted or exhausted or self.clock.over:
                 break
             limit *= 2
-        gone = set(ids) - places.keys() - self.dead
+        gone = set(ids) - alive.keys() - self.dead
         torn = bool(gone) and self.parts.catalog.generation() != self.generation
         self.dead |= gone
         live = {leg: [one for one in ranking if one.chunk_id in places] for leg, ranking in rankings.items()}
@@ -272,6 +329,8 @@ class _Run:
 
     def _rankings(self, limit: int) -> dict[Leg, list[Scored]]:
         """What each leg finds. A leg that fails is left out from then on, as long as another one answers."""
+        if self.legs == ("substring",):
+            return {"substring": self._substring()}
         found: dict[Leg, list[Scored]] = {}
         failed: dict[Leg, BackendError] = {}
         semantic = self.parts.pool.submit(self._semantic, limit) if "semantic" in self.legs else None
@@ -312,6 +371,21 @@ class _Run:
             # A zero vector is as far from everything: ranking by it would be ranking by id.
             return self.parts.vectors.search(self.vector, limit, self.where) if self.vector.any() else []
 
+    def _substring(self) -> list[Scored]:
+        """All there are: exact characters are asked for to see every place of them."""
+        with self.clock.stage("refresh"):
+            self.parts.freshness.bring("keyword", self.parts.text, generation=self.generation)
+        with self.clock.stage("substring"):
+            found, lacking = containing(
+                self.query.text,
+                where=self.where,
+                catalog=self.parts.catalog,
+                text_index=self.parts.text,
+                left=self.clock.left,
+            )
+            self.degraded.update(dict.fromkeys(lacking))
+            return found
+
     def _await(self, future: Future[list[Scored]], work: Callable[[], list[Scored]]) -> list[Scored]:
         wait([future], timeout=min(PICKUP_SECONDS, self.clock.left))
         if future.cancel():
@@ -324,9 +398,17 @@ class _Run:
     # -- scores
 
     def _scores(self, rankings: Mapping[Leg, list[Scored]]) -> dict[int, dict[str, float]]:
-        weights: dict[Leg, float] = {"keyword": self.options.keyword_weight, "semantic": self.options.semantic_weight}
-        options, best = self.options, self.best_keyword
-        fused = fuse(rankings, method=options.fusion, weights=weights, k=options.rrf_k, best_keyword=best)
+        options = self.options
+        weights: dict[Leg, float] = {
+            "keyword": options.keyword_weight,
+            "semantic": options.semantic_weight,
+            "substring": 1,
+        }
+        best = self.best_keyword
+        chance = options.chance_coverage
+        fused = fuse(
+            rankings, method=options.fusion, weights=weights, k=options.rrf_k, best_keyword=best, chance=chance
+        )
         scores: dict[int, dict[str, float]] = {chunk_id: {} for chunk_id in fused}
         for leg, ranking in rankings.items():
             for chunk_id, score in ranking:
@@ -343,11 +425,20 @@ class _Run:
         least, on = self.options.threshold, self.options.threshold_on
         if least is None:
             return list(scores)
-        if on == "semantic" and "semantic" not in self.legs:
+        if on != "fused" and "semantic" not in self.legs:
             self.degraded[f"threshold {least:g} not applied: it is on the cosine, and only words were compared"] = None
             return list(scores)
-        if on == "semantic":
+        if on == "relevance" and self.parts.calibration is None:
+            why = "it is not known what cosines this embedder gives to texts that belong together"
+            self.degraded[f"threshold {least:g} not applied: {why}"] = None
+            return list(scores)
+        if on != "fused":
             self._complete_cosines(scores)
+        if on == "relevance" and self.parts.calibration is not None:
+            apart, together = self.parts.calibration
+            for score in scores.values():
+                if "semantic" in score:
+                    score["relevance"] = min(max((score["semantic"] - apart) / (together - apart), 0.0), 1.0)
         # A chunk whose vector is still to come has no cosine: it was found by its words, and stays.
         return [chunk_id for chunk_id, score in scores.items() if score.get(on, least) >= least]
 
@@ -368,38 +459,19 @@ class _Run:
             rows = self.parts.catalog.chunks(page)
         hits: list[Hit] = []
         with self.clock.stage("highlight"):
-            terms = Terms.of(self.query.text, self.parts.cutter)
-            heads: dict[str, dict[str, Found]] = {}  # by document: several hits of one share its title and address
+            told = Explainer(self.query, self.parts.cutter) if self.explains and page else None
             for rank, chunk_id in enumerate(page, start=self.options.offset + 1):
                 chunk, record = rows.get(chunk_id, (None, None))
                 # The index was asked to filter already; what a caller may not see is worth asking twice.
                 if chunk is None or record is None or not self.where.matches(attributes(record, chunk)):
                     continue
-                matches = terms.find(chunk.text)
-                head = heads.get(record.id)
-                if head is None:
-                    head = heads[record.id] = _found(
-                        terms,
-                        title=record.title,
-                        tags=" ".join(record.tags),
-                        description=record.description,
-                        address=record.uri,
-                    )
-                fields = {**head, **_found(terms, section=chunk.section)}
-                hits.append(
-                    Hit(
-                        chunk=chunk,
-                        record=record,
-                        score=self._score(scores[chunk_id]),
-                        rank=rank,
-                        scores=scores[chunk_id],
-                        ranks={leg: ranked[chunk_id] for leg, ranked in places.items() if chunk_id in ranked},
-                        reasons=reasons(terms, chunk.text, matches, fields=fields, scores=scores[chunk_id]),
-                        highlights=snippets(chunk.text, matches) if self.options.highlight else (),
-                    )
+                hit = Hit(
+                    chunk=chunk,
+                    record=record,
+                    score=self._score(scores[chunk_id]),
+                    rank=rank,
+                    scores=scores[chunk_id],
+                    ranks={leg: ranked[chunk_id] for leg, ranked in places.items() if chunk_id in ranked},
                 )
+                hits.append(hit if told is None else told.hit(hit, rank))
         return tuple(hits), any(chunk_id not in rows for chunk_id in page)
-
-
-def _found(terms: Terms, **fields: str) -> dict[str, Found]:
-    return {name: (field, terms.find(field)) for name, field in fields.items() if field}

@@ -1,0 +1,177 @@
+"""Fits the weights of the built-in reranker, and measures the cosines of texts apart and together.
+
+python bench/rerank.py TEXTS... [--work FOLDER]
+
+TEXTS are gzip JSON lines with a passage under `pos`. Questions are made from the passages: a sentence that is taken out
+of its passage, or some words of a sentence in another order behind a question word. With `--across`, `query` holds the
+same text in the other language, and the question is made from that. None of it may be in the sets of
+docs/evaluation.md, and pairs that the embedder was trained on must not be used as they are: they flatter its cosine.
+
+Three numbers per passage (what it came with times the best coverage, the best window, the pairs) are weighed so that
+the passage a question was made from is the likeliest of its candidates: softmax over each list, weights of 0 or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from headwater import config as settings
+from headwater.build import KnowledgeBase
+from headwater.evaluate.dataset import read_set
+from headwater.evaluate.run import document_names, indexed, make_embedder
+from headwater.models._pieces import load
+from headwater.models.rerank import _question, evidence
+from headwater.tokens import language, sentences
+
+SEED: Final = 7
+PASSAGES: Final = 4000
+QUESTIONS: Final = 400
+TAKEN_OUT: Final = 0.4  # of the questions: a sentence that its passage no longer has
+CANDIDATES: Final = 100
+STEPS: Final = 400
+ACROSS_WEIGHT: Final = 0.3  # questions in the other language are rarer than they are here
+CHINESE: Final = ("什么是", "哪一年", "谁", "哪里", "多少", "为什么", "怎么", "如何", "哪些", "何时")
+ENGLISH: Final = ("What", "When", "Who", "Where", "How many", "Why", "How", "Which", "In what year")
+
+
+def question_of(sentence: str, dice: random.Random) -> str:
+    """Some of the words of a sentence, in another order, mostly with a question word; empty where it has too few."""
+    if language(sentence) == "zh":
+        parts = [part for part in re.split(r"[，、,：:（）()“”\"《》\s]+", sentence) if len(part) > 1]
+        dice.shuffle(parts)
+        kept = [_cut(part, dice) for part in parts[: dice.randint(1, 3)]]
+        asked = "".join(kept)
+        return asked + dice.choice(CHINESE) + "？" if kept and dice.random() < 0.7 else asked
+    words = re.findall(r"[A-Za-z0-9][\w'-]*", sentence)
+    start = dice.randint(0, max(0, len(words) - 10))
+    words = [word for word in words[start : start + dice.randint(6, 14)] if dice.random() < 0.65]
+    if len(words) < 3:
+        return ""
+    if dice.random() < 0.5:
+        at = dice.randint(1, len(words) - 1)
+        words = words[at:] + words[:at]
+    asked = " ".join(words)
+    return f"{dice.choice(ENGLISH)} {asked}?" if dice.random() < 0.7 else asked
+
+
+def _cut(part: str, dice: random.Random) -> str:
+    if len(part) < 8:
+        return part
+    start = dice.randint(0, len(part) - 5)
+    return part[start : start + dice.randint(4, 8)]
+
+
+def make_set(texts: Path, folder: Path, *, across: bool) -> Path:
+    """A test set of questions made from a file of passages."""
+    dice = random.Random(SEED)
+    with gzip.open(texts, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    rows = list({row["pos"]: row for row in rows if len(row["pos"]) > 120}.values())
+    dice.shuffle(rows)
+    passages = [row["pos"][:2500] for row in rows[:PASSAGES]]
+    asked: list[tuple[str, int]] = []
+    for number in dice.sample(range(len(passages)), len(passages)):
+        source = rows[number]["query"] if across else passages[number]
+        found = [source[start:end] for start, end in sentences(source[:2500]) if 12 < end - start < 300]
+        if len(found) < (1 if across else 3):
+            continue
+        sentence = dice.choice(found)
+        if not across and dice.random() < TAKEN_OUT:
+            passages[number] = passages[number].replace(sentence, "")
+            asked.append((sentence, number))
+        elif made := question_of(sentence, dice):
+            asked.append((made, number))
+        if len(asked) == QUESTIONS:
+            break
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    _write(folder / "corpus.jsonl", [{"_id": f"p{n}", "title": "", "text": text} for n, text in enumerate(passages)])
+    _write(folder / "queries.jsonl", [{"_id": f"q{n}", "text": text} for n, (text, _) in enumerate(asked)])
+    judged = "".join(f"q{n}\tp{number}\t1\n" for n, (_, number) in enumerate(asked))
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    return folder
+
+
+def _write(path: Path, rows: list[dict[str, str]]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def lists_of(kb: KnowledgeBase, folder: Path) -> tuple[list[Any], list[float], list[float]]:
+    """For every question whose passage is among the candidates the numbers of each; and cosines apart and together."""
+    judged, model = read_set(folder), load()
+    names, lists, together = document_names(kb, judged), [], []
+    plain = {"rerank": "", "top_n": CANDIDATES, "cache_size": 0, "highlight": False}
+    for query_id, text in judged.queries.items():
+        hits = kb.search(text, options=plain).hits
+        asked = _question(model, text)
+        right = [float(names[hit.document_id] in judged.judgements[query_id]) for hit in hits]
+        if asked is None or not any(right):
+            continue
+        together += [
+            hit.scores["semantic"] for hit, yes in zip(hits, right, strict=True) if yes and "semantic" in hit.scores
+        ]
+        cut = model.segment([model.runs(hit.chunk.text) for hit in hits])
+        found = evidence(model, asked, [np.array(pieces, dtype=np.int32) for pieces in cut])
+        before = np.array([max(hit.score, 0.0) for hit in hits])
+        before = before / max(float(before.max()), 1e-9) * found.covered
+        lists.append((np.stack([before, found.windows, found.pairs], axis=1), np.array(right) / sum(right)))
+    questions = kb.embedder.embed(list(judged.queries.values()), "query")
+    texts = [entry.text for entry in judged.entries()][: len(questions)]
+    others = kb.embedder.embed(texts, "passage")
+    apart = (questions[: len(others)] * np.roll(others, 1, axis=0)[: len(questions)]).sum(axis=1)
+    return lists, apart.tolist(), together
+
+
+def fitted(groups: list[tuple[list[Any], float]]) -> np.ndarray[Any, Any]:
+    """The weights, by Adam; every file counts alike, whatever the number of its questions."""
+    rows = [(numbers, right, weight / len(lists)) for lists, weight in groups for numbers, right in lists]
+    spread = np.concatenate([numbers for numbers, _, _ in rows]).std(axis=0) + 1e-9
+    weights, mean, square = np.ones(3), np.zeros(3), np.zeros(3)
+    whole = sum(weight for _, _, weight in rows)
+    for step in range(1, STEPS + 1):
+        slope = 1e-3 * weights
+        for numbers, right, weight in rows:
+            likely = np.exp((scores := numbers / spread @ weights) - scores.max())
+            slope = slope + weight / whole * (likely / likely.sum() - right) @ (numbers / spread)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+        move = mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+        weights = np.maximum(weights - 0.05 * move, 0.0)
+    return weights / spread
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", type=Path, nargs="+")
+    parser.add_argument("--across", type=Path, nargs="*", default=[], help="files whose `query` is a translation")
+    parser.add_argument("--work", type=Path, default=settings.cache_folder() / "rerank")
+    arguments = parser.parse_args()
+    home = settings.default_home()
+    config = settings.load(home)
+    embedder, groups = make_embedder(config, home=home), []
+    apart: list[float] = []
+    together: list[float] = []
+    for texts, across in [(path, False) for path in arguments.texts] + [(path, True) for path in arguments.across]:
+        folder = make_set(texts, arguments.work / texts.name.partition(".")[0], across=across)
+        with indexed(read_set(folder), config, work=arguments.work, embedder=embedder) as kb:
+            lists, far, near = lists_of(kb, folder)
+        groups.append((lists, ACROSS_WEIGHT if across else 1.0))
+        apart.append(float(np.median(far)))
+        together.append(float(np.median(near)))
+        print(
+            f"{texts.name}: {len(lists)} questions, cosine apart {apart[-1]:.3f}, together {together[-1]:.3f}",
+            flush=True,
+        )
+    weights = fitted(groups)
+    print(f"window {weights[1] / weights[0]:.3f}, pairs {weights[2] / weights[0]:.3f} of what a passage came with")
+    print(f"calibration: apart {np.mean(apart):.2f}, together {np.mean(together):.2f}")
+
+
+if __name__ == "__main__":
+    main()
