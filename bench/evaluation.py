@@ -1,5 +1,8 @@
 """Measures every test set in all modes and writes the figures into docs/evaluation.md. `make eval SETS=FOLDER` runs it.
 
+The modes are measured without a reranker, so that the legs are the legs; then the preset with its reranker, and the
+preset `precision`, each beside the fused order it started from.
+
 Where the folder has a README.md with a table of other systems' figures on the same sets (columns `set`, `system`,
 `nDCG@10`), the best BM25 among them and the best of all stand beside ours.
 """
@@ -15,10 +18,11 @@ from pathlib import Path
 
 from headwater import config as settings
 from headwater.evaluate.dataset import find_sets, read_set
-from headwater.evaluate.report import HEADLINE, Measured, between_markers, markdown
+from headwater.evaluate.report import HEADLINE, Measured, between_markers, differences, markdown
 from headwater.evaluate.run import MODES, Measurement, indexed, make_embedder, measure
 
 SHOWN = ("retrieve.fusion", "retrieve.keyword_weight", "retrieve.semantic_weight", "retrieve.candidates")
+PLAIN = {"rerank": ""}
 PARTS = ("numpy", "tantivy", "turbovec", "rjieba", "PyStemmer")
 
 
@@ -61,6 +65,30 @@ def beside(measured: Measured, others: dict[str, dict[str, float]]) -> str:
     return "\n".join(lines)
 
 
+def reranking(fused: Measured, reranked: Measured, precise: Measured) -> str:
+    """The reranker over the fused order, with intervals, and the first hits of both presets."""
+    lines = [
+        "| set | fused | reranked | difference | 95 % | MRR@10 fused | balanced | precision | p95 ms |",
+        "|---|---:|---:|---:|---|---:|---:|---:|---:|",
+    ]
+    gains = []
+    for one in differences(fused, reranked, figures=[HEADLINE]):
+        before, after, few = (figures[one.set_name]["hybrid"].summary for figures in (fused, reranked, precise))
+        gains.append(one.interval.mean)
+        cells = (
+            one.set_name,
+            f"{before[HEADLINE]:.3f}",
+            f"{after[HEADLINE]:.3f}",
+            f"{one.interval.mean:+.4f}",
+            f"{one.interval.low:+.4f} to {one.interval.high:+.4f}",
+            *(f"{figures['mrr@10']:.3f}" for figures in (before, after, few)),
+            f"{after['p95_ms']:.0f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", f"On average {sum(gains) / len(gains):+.4f}, at worst {min(gains):+.4f}."]
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", type=Path)
@@ -73,12 +101,22 @@ def main() -> None:
     home = settings.default_home()
     config = settings.load(home)
     embedder = make_embedder(config, home=home)
+    precision = {
+        name.partition(".")[2]: setting.value
+        for name, setting in settings.read_preset("precision").items()
+        if name.startswith("retrieve.")
+    }
     measured: dict[str, dict[str, Measurement]] = {}
+    reranked: dict[str, dict[str, Measurement]] = {}
+    precise: dict[str, dict[str, Measurement]] = {}
     for folder in find_sets(arguments.sets):
         found = read_set(folder)
         with indexed(found, config, work=arguments.work, embedder=embedder) as kb:
-            measured[found.name] = {mode: measure(kb, found, mode) for mode in MODES}
+            measured[found.name] = {mode: measure(kb, found, mode, options=PLAIN) for mode in MODES}
+            reranked[found.name] = {"hybrid": measure(kb, found, "hybrid")}
+            precise[found.name] = {"hybrid": measure(kb, found, "hybrid", options=precision)}
         figures = ", ".join(f"{mode} {one.summary[HEADLINE]:.4f}" for mode, one in measured[found.name].items())
+        figures += f", reranked {reranked[found.name]['hybrid'].summary[HEADLINE]:.4f}"
         print(f"{found.name}: {figures}", flush=True)
     in_force = {**settings.defaults(), **config.settings}
     chosen = ", ".join(f"`{name} = {in_force[name].value}`" for name in SHOWN)
@@ -96,6 +134,7 @@ def main() -> None:
         markdown(measured),
     ]
     between_markers(arguments.write, "figures", "\n".join(told))
+    between_markers(arguments.write, "reranking", reranking(measured, reranked, precise))
 
 
 if __name__ == "__main__":

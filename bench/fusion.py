@@ -4,7 +4,7 @@ python bench/fusion.py SETS [--embed static] [--write docs/evaluation.md]
 
 A fusion is chosen on half of the sets and confirmed on the other half: of those that are nowhere more than 0.005
 nDCG@10 below the better leg, the best on average. The same is done with the halves changed round. What is called
-`adaptive`, `rrf` and `weighted_score` is `headwater.retrieve.fuse` itself; the others are tried out here only.
+`adaptive`, `rrf` and `weighted_score` is `headwater.fuse.fuse` itself; the others are tried out here only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headwater.evaluate.dataset import JudgedSet, find_sets, read_set
 from headwater.evaluate.report import between_markers
 from headwater.evaluate.run import document_names, indexed, make_embedder
 from headwater.filters import ALL
-from headwater.retrieve import Leg, fuse, normalised
+from headwater.fuse import Leg, fuse, normalised
 from headwater.tokens import language
 from headwater.types import Fusion, Scored
 
@@ -117,10 +117,10 @@ def leg(name: Leg) -> Score:
     return lambda row: dict(row.legs[name])
 
 
-def shipped(method: Fusion, share: float) -> Score:
+def shipped(method: Fusion, share: float, chance: float = 0.0) -> Score:
     """What headwater does; `share` is that of the words."""
     weights: dict[Leg, float] = {"keyword": share, "semantic": 1 - share}
-    return lambda row: fuse(row.legs, method=method, weights=weights, best_keyword=row.best_keyword)
+    return lambda row: fuse(row.legs, method=method, weights=weights, best_keyword=row.best_keyword, chance=chance)
 
 
 def mixed(keyword: Mapping[int, float], semantic: Mapping[int, float], share: float) -> dict[int, float]:
@@ -188,6 +188,8 @@ def _by_trust(row: Ranked, keyword: float, semantic: float) -> dict[int, float]:
 TENTHS: Final = [tenth / 10 for tenth in range(1, 10)]
 MIDDLE: Final = [0.3, 0.4, 0.5, 0.6]
 HIGH: Final = [0.7, 0.75, 0.8, 0.83, 0.86, 0.9]
+HIGHER: Final = [0.8, 0.83, 0.85, 0.87, 0.9, 0.93]
+CHANCE: Final = 0.12  # as the presets have it
 FUSIONS: Final[Mapping[str, tuple[Callable[[float], Score], Sequence[float]]]] = {
     "rrf": (lambda share: shipped("rrf", share), TENTHS),
     "weighted_score": (lambda share: shipped("weighted_score", share), TENTHS),
@@ -197,7 +199,8 @@ FUSIONS: Final[Mapping[str, tuple[Callable[[float], Score], Sequence[float]]]] =
     "language": (by_language, TENTHS),
     "coverage of the best hit": (by_best_hit, HIGH),
     "the same, standardised": (by_best_hit_spread, HIGH),
-    "adaptive": (lambda share: shipped("adaptive", share), HIGH),
+    "adaptive, from nought": (lambda share: shipped("adaptive", share), HIGH),
+    "adaptive": (lambda share: shipped("adaptive", share, CHANCE), HIGHER),
 }
 
 

@@ -1,49 +1,53 @@
 """Generated text + context -> sentences whose citations resolve, one by one as the text comes in.
 
-A marker names a passage; a citation names the characters in it that the sentence rests on. A marker to nothing is
-removed, a sentence without one is looked up in all passages, and a citation says how well it supports its sentence.
+A marker names a passage; a citation names the characters in it that the sentence rests on. Each sentence is traced:
+a marker that names the wrong passage is moved to the right one or dropped, a missing one is put in, and a sentence that
+no passage bears out is marked or left out. No citation is there just to have one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from headwater.highlight import Terms
-from headwater.statements import statements
-from headwater.tokens import is_cjk, language, sentences
-from headwater.types import Citation, Context, Hit, Sentence, Span, Support
+from headwater.evidence import Claim, Passage, Source, traced
+from headwater.markers import LAST_MARKERS, complete, named, split, without
+from headwater.protocols import Embedder
+from headwater.tokens import is_cjk
+from headwater.types import Citation, Context, Sentence, Span, Support
 
-# [1] [1,2] 【1】 [ID:1] [来源 1] [^1]; what else stands in brackets is text. Four digits are a year.
-_MARKER: Final = re.compile(
-    r"[ \t]?[\[【［]\s*(?:ID\s*[:：]\s*|来源\s*|source\s*|\^)?(\d{1,3}(?:\s*[,，、]\s*\d{1,3})*)\s*[\]】］]",
-    re.IGNORECASE,
-)
-_LAST_MARKERS: Final = re.compile(rf"(?:{_MARKER.pattern})+(?=[\s.。!！?？;；…]*\Z)", re.IGNORECASE)
-_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
+# Stands where a marker would, in a sentence that no passage bears out.
+NO_SOURCE: Final = "[?]"
+# A sentence with fewer words than this states nothing that could be looked up: "Here it is."
+LEAST_UNITS: Final = 2
+
 _END: Final = re.compile(r"[.。！？!?;；…]+\Z")
 _OWN_LINE: Final = re.compile(r"[-*+•#|>]|\d{1,3}[.)、]")
-
-# The share of a sentence's words that its source must have. Two thirds leave room for another wording; a third is what
-# two sentences on one subject share anyway.
-SUPPORTED_SHARE: Final = 0.66
-WEAK_SHARE: Final = 0.33
-# Two source sentences instead of one must explain so much more of it: a shorter quote is the better one.
-SECOND_SENTENCE_GAIN: Final = 0.15
+_STATES_NOTHING: Final = (":", "：", "?", "？")
+_BEST_FIRST: Final[Sequence[Support]] = ("supported", "weak", "unsupported")
 
 
-def cite(pieces: Iterable[str], context: Context) -> Iterator[Sentence]:
-    """Each sentence as soon as the next one has begun; markers are numbered from 1 in the order of first use."""
-    citer = _Citer(context)
+def cite(
+    pieces: Iterable[str],
+    context: Context,
+    *,
+    embedder: Embedder | None = None,
+    on_removed: Callable[[str], None] | None = None,
+) -> Iterator[Sentence]:
+    """Each sentence as soon as the next one has begun; markers are numbered from 1 in the order of first use.
+
+    The embedder compares meanings; without one, words decide alone. What `unsupported` of the query's options says is
+    done only where every sentence must rest on a passage; `on_removed` gets the sentences that are left out.
+    """
+    citer = _Citer(context, embedder, on_removed)
     buffer = ""
     for piece in pieces:
         *lines, buffer = (buffer + piece).split("\n")
         for line in lines:
             yield from citer.line(line)
-        *complete, buffer = _split(buffer)
-        for text in complete:
+        ended, buffer = complete(buffer)
+        for text in ended:
             yield from citer.sentence(text)
     yield from citer.line(buffer)
 
@@ -57,19 +61,6 @@ def joined(parts: Sequence[Sentence]) -> tuple[str, tuple[Citation, ...]]:
     return text.strip(), tuple(found[marker] for marker in sorted(found))
 
 
-def _split(text: str) -> list[str]:
-    """Sentences, each with the markers that follow it. Together they are the text, and there is at least one."""
-    shown = _MARKER.sub(lambda marker: " " * len(marker[0]), text)
-    starts = [0, *(start for start, _ in sentences(shown)[1:]), len(text)]
-    return [text[low:high] for low, high in pairwise(starts)]
-
-
-class _Source(NamedTuple):
-    start: int
-    end: int
-    support: Support
-
-
 class _Said(NamedTuple):
     shown: str  # without markers
     body: str  # as a source would have it
@@ -79,18 +70,21 @@ class _Said(NamedTuple):
 class _Citer:
     """Numbers the citations of one answer."""
 
-    def __init__(self, context: Context) -> None:
-        self._passages = [_Passage(hit) for hit in context.hits]
+    def __init__(self, context: Context, embedder: Embedder | None, on_removed: Callable[[str], None] | None) -> None:
+        self._passages = [Passage(hit, embedder) for hit in context.hits]
+        self._embedder, self._on_removed = embedder, on_removed
+        self._held = context.grounded and bool(context.hits)
+        self._remove = context.query.options.unsupported == "remove"
         self._markers: dict[tuple[str, Span], int] = {}
         self._gap = ""  # what stands between the last sentence and the next: a line or a paragraph
 
     def line(self, line: str) -> Iterator[Sentence]:
         """The sentences of a line. One that is quoted whole, such as a row of a table, is not taken apart."""
         said = self._parsed(line)
-        if any(self._passages[number].verbatim(said.body) for number in said.numbers):
+        if any(self._quotes(number, said.body) for number in said.numbers):
             yield from self.sentence(line)
         else:
-            for text in _split(line):
+            for text in split(line):
                 yield from self.sentence(text)
         self._gap += "\n"
 
@@ -99,42 +93,39 @@ class _Citer:
         said = self._parsed(text)
         if not said.shown:
             return
-        citations = self._citations(said)
-        shown = _marked(said.shown, "".join(f"[{citation.marker}]" for citation in citations))
+        claim = Claim(said.body, self._embedder)
+        found = traced(claim, self._passages, named=said.numbers)
+        citations = list({one.marker: one for one in (self._citation(*pair) for pair in found)}.values())
+        support = min((one.support for one in citations), key=_BEST_FIRST.index, default=None)
+        mark = ""
+        if support is None and self._held and _states(claim):
+            support, mark = "unsupported", NO_SOURCE
+            if self._remove:
+                if self._on_removed:
+                    self._on_removed(said.shown)
+                return
+        shown = _marked(said.shown, mark or "".join(f"[{citation.marker}]" for citation in citations))
         gap = self._gap if len(self._gap) > 1 or (self._gap and _OWN_LINE.match(shown)) else ""
         self._gap = ""
-        yield Sentence(text=gap[:2] + shown, citations=tuple(citations))
+        yield Sentence(text=gap[:2] + shown, citations=tuple(citations), support=support)
 
     def _parsed(self, text: str) -> _Said:
-        last = _LAST_MARKERS.search(text)
+        last = LAST_MARKERS.search(text)
         if last:
             body, numbers = (text[: last.start()] + text[last.end() :]).strip(), self._numbers(last[0])
-            if any(self._passages[number].verbatim(body) for number in numbers):
+            if any(self._quotes(number, body) for number in numbers):
                 # A quote, so the numbers inside are notes of its source. A reader would take them for our markers.
-                return _Said(_MARKER.sub("", body), body, numbers)
-        body = _MARKER.sub("", text).strip()
+                return _Said(without(body), body, numbers)
+        body = without(text).strip()
         return _Said(body, body, self._numbers(text))
 
+    def _quotes(self, number: int, body: str) -> bool:
+        return self._passages[number].verbatim(Claim(body).plain) is not None
+
     def _numbers(self, text: str) -> list[int]:
-        named = (
-            int(number) - 1
-            for marker in _MARKER.finditer(text)
-            for number in _NUMBER.findall(marker[1].replace(",", " "))
-        )
-        return list(dict.fromkeys(number for number in named if 0 <= number < len(self._passages)))
+        return [number - 1 for number in named(text) if 0 < number <= len(self._passages)]
 
-    def _citations(self, said: _Said) -> list[Citation]:
-        numbers = said.numbers or range(len(self._passages))
-        found = {number: self._passages[number].source(said.body) for number in numbers}
-        supported = {number: source for number, source in found.items() if source.support == "supported"}
-        if not said.numbers:
-            # It names nothing: the first passage that says the same is its source, or it has none.
-            found = dict(list(supported.items())[:1])
-        elif supported:
-            found = {number: source for number, source in found.items() if source.support != "unsupported"}
-        return list({one.marker: one for one in (self._citation(*pair) for pair in found.items())}.values())
-
-    def _citation(self, number: int, source: _Source) -> Citation:
+    def _citation(self, number: int, source: Source) -> Citation:
         hit = self._passages[number].hit
         offset = hit.chunk.span.start
         span = Span(offset + source.start, offset + source.end)
@@ -151,56 +142,9 @@ class _Citer:
         )
 
 
-class _Passage:
-    """A passage that sentences are traced back to."""
-
-    def __init__(self, hit: Hit) -> None:
-        self.hit, self._text = hit, hit.chunk.text
-        self._places = [place for place, char in enumerate(self._text) if not char.isspace()]
-        self._dense = "".join(self._text[place] for place in self._places)
-
-    def verbatim(self, body: str) -> tuple[int, int] | None:
-        """Where it stands word for word; white space may differ, for generated text has its own line breaks."""
-        dense = "".join(_plain(body).split())
-        start = self._dense.find(dense) if dense else -1
-        return None if start < 0 else (self._places[start], self._places[start + len(dense) - 1] + 1)
-
-    def source(self, body: str) -> _Source:
-        """The characters it rests on and how well they support it."""
-        exact = self.verbatim(body) or self.verbatim(_END.sub("", body))
-        if exact:
-            return _Source(*exact, "supported")
-        spans = [(one.start, one.end) for one in statements(self._text)] or [(0, len(self._text))]
-        terms = Terms.of(body)
-        covered = terms.covered(self._text, spans)
-        share = [len(units) / max(1, len(terms.units)) for units in covered]
-        best = max(range(len(spans)), key=share.__getitem__)
-        (start, end), most = spans[best], share[best]
-        for first, second in pairwise(range(len(spans))):
-            both = len(covered[first] | covered[second]) / max(1, len(terms.units))
-            if both > most + SECOND_SENTENCE_GAIN:
-                start, end, most = spans[first][0], spans[second][1], both
-        if language(body) != language(self._text):
-            # Words cannot tell whether a translation is right; only its numbers can.
-            whole = not most
-            span = (0, len(self._text)) if whole else (start, end)
-            return _Source(*span, "weak" if _numbers(body) <= _numbers(self._text) else "unsupported")
-        return _Source(start, end, self._support(body, self._text[start:end], most))
-
-    def _support(self, body: str, quote: str, share: float) -> Support:
-        numbers = _numbers(body)
-        if share >= SUPPORTED_SHARE and numbers <= _numbers(quote):
-            return "supported"
-        return "weak" if share >= WEAK_SHARE and numbers <= _numbers(self._text) else "unsupported"
-
-
-def _numbers(text: str) -> set[str]:
-    return {number.replace(",", "") for number in _NUMBER.findall(text)}
-
-
-def _plain(text: str) -> str:
-    """Without the bullet that a writer puts before a quoted sentence."""
-    return text.removeprefix("- ").removeprefix("* ")
+def _states(claim: Claim) -> bool:
+    """Whether it says something that a source could bear out: no greeting, no question, no line over a list."""
+    return len(claim.terms.units) + len(claim.numbers) >= LEAST_UNITS and not claim.body.endswith(_STATES_NOTHING)
 
 
 def _marked(body: str, markers: str) -> str:

@@ -1,7 +1,8 @@
-"""What the embedders' settings have in common: checks, prefixes, and the name of what they make."""
+"""What the settings of models have in common: checks, prefixes, and the name of what embedders make."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Literal
@@ -12,18 +13,33 @@ from headwater.models.known import KnownModel
 Role = Literal["query", "passage"]
 
 
-def whole(name: str, value: Any, *, least: int = 1) -> int:
+def whole(name: str, value: Any, *, least: int = 1, section: str = "embed") -> int:
     """The value, if it is a whole number and large enough."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SettingError(f"embed.{name} must be a whole number of at least {least}, got {value!r}")
+        raise SettingError(f"{section}.{name} must be a whole number of at least {least}, got {value!r}")
     return value
 
 
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def one_of(name: str, value: Any, choices: tuple[str, ...], *, section: str = "embed") -> str:
     """The value, if it is one of the choices."""
     if value not in choices:
-        raise SettingError(f"embed.{name} must be one of {', '.join(choices)}, got {value!r}")
+        raise SettingError(f"{section}.{name} must be one of {', '.join(choices)}, got {value!r}")
     return str(value)
+
+
+def share_of(value: Any, *, section: str) -> float:
+    """The value, if it is above 0 and not above 1."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise SettingError(f"{section}.share must be above 0 and at most 1, got {value!r}")
+    return float(value)
+
+
+def key_of(api_key: str, variables: tuple[str, ...], *, section: str) -> str:
+    """A service's key: as given, else from the environment."""
+    key = (api_key or next(filter(None, map(os.environ.get, variables)), "")).strip()
+    if not key.isascii() or not key.isprintable():
+        raise SettingError(f"{section}.api_key holds characters that no key has (it is not shown here); copy it again")
+    return key
 
 
 def prefixes(known: KnownModel | None, *, query: str | None, passage: str | None) -> Mapping[Role, str]:

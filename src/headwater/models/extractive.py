@@ -2,7 +2,7 @@
 
 No model is asked. A sentence is worth what it says of the question's words (rare ones count more), with less credit for
 what its heading, its neighbours and its passage say, and a little for holding the kind of thing that is asked for.
-Nothing comes out where the passages say too little of what is asked: then there is no answer, and that is said.
+Nothing comes out where the passages say too little of what is asked (`_gate`): there is no answer, and that is said.
 """
 
 from __future__ import annotations
@@ -11,32 +11,38 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
+from headwater.facts import absent, names
 from headwater.highlight import STOP_WORDS, Terms
+from headwater.models._gate import FEW_PASSAGES, Signs, answers
+from headwater.protocols import Embedder
 from headwater.statements import Statement, statements
 from headwater.tokens import Cutter, fold, is_cjk, language
 from headwater.types import Context, Hit
 
-# What a word of the question is worth to a sentence, by where it stands. The sentence itself is 1.
-HEADING_CREDIT: Final = 0.6  # title, section, heading, head of the table: what the sentence is about
-BEFORE_CREDIT: Final = 0.35  # the sentence before: what "it" and "this" stand for
-AFTER_CREDIT: Final = 0.15  # the sentence after: a question in the text, answered before it, is rare
+# What a word of the question is worth to a sentence, by where it stands. The sentence itself is 1. These, down to
+# REPEAT_COST, were fitted together on the build half of bench/answers.py, by how often the right sentence won.
+HEADING_CREDIT: Final = 0.95  # title, section, heading, head of the table: what the sentence is about
+BEFORE_CREDIT: Final = 0.45  # the sentence before: what "it" and "this" stand for
+AFTER_CREDIT: Final = 0.13  # the sentence after: a question in the text, answered before it, is rare
+RANK_COST: Final = 0.08  # per doubling of the rank: retrieval saw more than these passages
+FIRST_BONUS: Final = 0.04  # in the best passage
+PASSAGE_NEARNESS: Final = 0.42  # for the cosine of question and passage
+NEARNESS: Final = 0.19  # and of question and sentence
+PLACE_BONUS: Final = 0.25  # shared by the places of a passage, 1, 1/2, 1/3 ...: who is asked answers first
+CUE_BONUS: Final = 0.22  # holds a number, a date ... where one is asked for
+NAME_BONUS: Final = 0.06  # holds a name where a person is asked for
+SHORT_COST: Final = 0.15  # fragments say little
+QUESTION_COST: Final = 0.34  # a question is no answer
+REPEAT_COST: Final = 0.23  # saying again what was picked already (maximal marginal relevance)
 CODE_WEIGHT: Final = 2.0  # a part number is what the question is about
-PASSAGE_WEIGHT: Final = 0.6  # the share of the question that the whole passage covers, beside the sentence's own
-RANK_COST: Final = 0.05  # per doubling of the rank: retrieval saw more than these passages
-CUE_BONUS: Final = 0.2  # holds a number, a date, a name ... where one is asked for
-OPENING_BONUS: Final = 0.05  # the first sentence of a passage introduces its subject
-SHORT_COST: Final = 0.1  # fragments say little
 SHORT_CHARS: Final = 15  # in Chinese; other scripts write about three characters for one
 CODE_COST: Final = 0.3  # a line of code is an answer only where nothing else is
-REPEAT_COST: Final = 0.6  # saying again what was picked already (maximal marginal relevance)
 COPY: Final = 0.85  # so much in common with one that was picked, and it is not said at all
 CLOSE: Final = 0.5  # of the best sentence's worth: what is further off belongs to another answer
 
-# Evidence: the share of the question, by weight, that a sentence and its passage cover, on average. Where the passage
-# with the answer was at hand, 90 to 97 in 100 questions pass; where it was withheld, 40 to 75 in 100 are refused.
-MIN_EVIDENCE: Final = 0.36
 # A passage in another language shares no words with the question; only the cosine can vouch for it. Embedders that know
 # both languages put related texts above this, and hashed words get there only by sharing them.
 MIN_FOREIGN_COSINE: Final = 0.5
@@ -92,37 +98,36 @@ class _Candidate:
     place: int  # among the statements of its passage
     text: str
     worth: float
-    evident: bool
+    foreign: bool  # in another language than the question, and near it in meaning
+    share: float  # of the question
+    cosine: float | None
     grams: frozenset[str]
 
 
 class ExtractiveGenerator:
     """Answers with sentences of the passages, word for word, or not at all."""
 
-    def __init__(self, *, cutter: Cutter | None = None) -> None:
-        self._cutter = cutter
+    def __init__(self, *, cutter: Cutter | None = None, embedder: Embedder | None = None) -> None:
+        self._cutter, self._embedder = cutter, embedder
 
     def generate(self, context: Context) -> Iterator[str]:
         """One line per sentence, each with the marker of its passage; nothing where the evidence is weak."""
-        for one in _in_reading_order(_pick(self._candidates(context), context.query.options.max_sentences)):
+        question = _Question.of(context, self._cutter)
+        found = self._candidates(question, context)
+        if not found or not self._answered(question, found, context):
+            return
+        for one in _in_reading_order(_pick(found, context.query.options.max_sentences)):
             yield f"{one.text} [{one.passage + 1}]\n"
 
-    def _candidates(self, context: Context) -> list[_Candidate]:
-        """Every sentence of every passage, with its worth and whether it is evidence by itself."""
-        terms = Terms.of(context.query.text, self._cutter)
-        read = [_Passage.read(hit, terms) for hit in context.hits]
-        weights = _weights(terms, read)
-        whole = sum(weights.values()) or 1.0
-
-        def share(units: frozenset[str]) -> float:
-            return sum(weights[unit] for unit in units) / whole
-
+    def _candidates(self, question: _Question, context: Context) -> list[_Candidate]:
+        """Every sentence of every passage, with its worth."""
+        terms, weights = question.terms, question.weights
         cues = [cue.given for cue in _CUES if cue.asked.search(terms.folded)]
         wants_name = bool(_WHO.search(terms.folded))
         asked_in = language(context.query.text)
+        cosines = self._cosines(question, context)
         found: list[_Candidate] = []
-        for number, passage in enumerate(read):
-            coverage = share(passage.all)
+        for number, passage in enumerate(question.passages):
             foreign = asked_in != passage.language and passage.cosine >= MIN_FOREIGN_COSINE
             if terms.codes and not terms.codes & passage.all:
                 continue  # what is said of another part number is no answer
@@ -132,15 +137,87 @@ class ExtractiveGenerator:
                 if statement.kind == "row" and rows and not passage.units[place]:
                     continue
                 text = passage.text[statement.start : statement.end]
-                worth = PASSAGE_WEIGHT * coverage - RANK_COST * math.log2(1 + number)
-                worth += sum(weights[unit] * passage.credit(unit, place) for unit in terms.units) / whole
+                cosine = cosines.get((number, place))
+                worth = sum(weights[unit] * passage.credit(unit, place) for unit in terms.units) / question.whole
+                worth += FIRST_BONUS * (number == 0) - RANK_COST * math.log2(1 + number)
+                worth += PASSAGE_NEARNESS * passage.cosine + NEARNESS * (cosine or 0.0) + PLACE_BONUS / (1 + place)
                 worth += CUE_BONUS * sum(bool(cue.search(passage.folded, *statement[:2])) for cue in cues)
-                worth += CUE_BONUS * (wants_name and bool(_NAME.search(text)))
-                worth += OPENING_BONUS * (place == 0) - CODE_COST * (statement.kind == "code")
+                worth += NAME_BONUS * (wants_name and bool(_NAME.search(text)))
                 worth -= SHORT_COST * max(0.0, 1 - _weight_chars(text) / SHORT_CHARS)
-                evident = foreign or (share(passage.units[place]) + coverage) / 2 >= MIN_EVIDENCE
-                found.append(_Candidate(number, place, _flat(text), worth, evident, _grams(text)))
+                worth -= QUESTION_COST * text.endswith(("?", "？")) + CODE_COST * (statement.kind == "code")
+                share = question.share(passage.units[place])
+                found.append(_Candidate(number, place, _flat(text), worth, foreign, share, cosine, _grams(text)))
         return found
+
+    def _cosines(self, question: _Question, context: Context) -> Mapping[tuple[int, int], float]:
+        """How near the question each sentence is, by passage and place."""
+        if self._embedder is None:
+            return {}
+        places = [
+            (number, place) for number, one in enumerate(question.passages) for place in range(len(one.statements))
+        ]
+        texts = [question.passages[number].said(place) for number, place in places]
+        rows = self._embedder.embed([context.query.text, *texts], "passage")
+        return dict(zip(places, (rows[1:] @ rows[0]).tolist(), strict=True))
+
+    def _answered(self, question: _Question, found: Sequence[_Candidate], context: Context) -> bool:
+        """Whether the passages say enough of what is asked."""
+        # Where the best passage is in the question's own language, words can be compared, and the signs decide.
+        if any(one.foreign and one.passage == 0 for one in found):
+            return True
+        # The sentence that speaks most for an answer, which need not be the first that is picked.
+        best = max(found, key=lambda one: one.share + question.covered[one.passage] + 0.5 * (one.cosine or 0.0))
+        others = [number for number in range(len(question.passages)) if number != best.passage]
+        enough = len(question.passages) >= FEW_PASSAGES
+        keywords = [hit.scores["keyword"] for hit in context.hits if "keyword" in hit.scores]
+        nearest = question.nearest(found)
+        hit = context.hits[best.passage]
+        around = fold(f"{hit.title}\n{hit.chunk.section}\n{hit.chunk.text}")
+        return answers(
+            Signs(
+                sentence=best.share,
+                passage=question.covered[best.passage],
+                cosine=best.cosine,
+                keyword=max(keywords) / context.best_keyword if keywords and context.best_keyword else None,
+                missing_name=any(absent(name, around) for name in names(context.query.text)),
+                standing_out=question.covered[best.passage] - fmean(question.covered[one] for one in others)
+                if enough
+                else None,
+                nearer=nearest.get(best.passage, 0.0) - fmean(nearest.get(one, 0.0) for one in others)
+                if enough
+                else None,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question with what the passages at hand say of it."""
+
+    terms: Terms
+    passages: list[_Passage]
+    weights: Mapping[str, float]
+    whole: float
+    covered: list[float]  # the share of the question that each passage has
+
+    @staticmethod
+    def of(context: Context, cutter: Cutter | None) -> _Question:
+        terms = Terms.of(context.query.text, cutter)
+        read = [_Passage.read(hit, terms) for hit in context.hits]
+        weights = _weights(terms, read)
+        whole = sum(weights.values()) or 1.0
+        covered = [sum(weights[unit] for unit in passage.all) / whole for passage in read]
+        return _Question(terms, read, weights, whole, covered)
+
+    def share(self, units: frozenset[str]) -> float:
+        return sum(self.weights[unit] for unit in units) / self.whole
+
+    def nearest(self, found: Sequence[_Candidate]) -> dict[int, float]:
+        """By passage, the cosine of its sentence that is nearest the question."""
+        best: dict[int, float] = {}
+        for one in found:
+            best[one.passage] = max(best.get(one.passage, 0.0), one.cosine or 0.0)
+        return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +252,9 @@ class _Passage:
             cosine=hit.scores.get("semantic", 0.0),
         )
 
+    def said(self, place: int) -> str:
+        return self.text[self.statements[place].start : self.statements[place].end]
+
     def credit(self, unit: str, place: int) -> float:
         """What a unit is worth to a statement, by the nearest place it stands in."""
         if unit in self.units[place]:
@@ -201,13 +281,10 @@ def _weights(terms: Terms, passages: Sequence[_Passage]) -> Mapping[str, float]:
 
 
 def _pick(candidates: Sequence[_Candidate], most: int) -> list[_Candidate]:
-    """The best one that has evidence, then those close to it, each worth less the more it repeats of the others."""
+    """The best one, then those close to it, each worth less the more it repeats of the others."""
     left = sorted(candidates, key=lambda one: (-one.worth, one.passage, one.place))
-    first = next((one for one in left if one.evident), None)
-    if first is None:
-        return []
+    first = left.pop(0)
     picked = [first]
-    left.remove(first)
     while left and len(picked) < most:
         worth, best = max(
             ((one.worth - REPEAT_COST * max(_overlap(one, other) for other in picked), one) for one in left),

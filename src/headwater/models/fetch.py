@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from headwater.errors import BackendError, DiskFull, NotFound, SettingError
 from headwater.models.http import refuse_if_offline, shown
-from headwater.models.known import known_model
+from headwater.models.known import known_model, known_reranker
 
 Precision = Literal["fp32", "int8"]
 OnProgress = Callable[[str, int, int], None]  # file, bytes so far, bytes in all
@@ -103,6 +103,11 @@ def hub_id_of(name: str) -> str:
     if name.count("/") == 1 and all(part and not part.startswith(".") for part in name.split("/")):
         return name
     known = known_model(name) if "/" not in name else None
+    reranker = known_reranker(name) if "/" not in name else None
+    if reranker is not None:
+        if not reranker.hub_id:
+            raise SettingError(f"{name!r} is served by {reranker.use}: there is nothing to pull, set its key instead")
+        return reranker.hub_id
     if known is not None and known.provider:
         raise SettingError(
             f"{name!r} is served by {known.provider}: there is nothing to pull, set embed.use = 'openai'"

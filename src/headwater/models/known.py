@@ -1,4 +1,4 @@
-"""What is known about the embedding models people use: so that naming one is enough."""
+"""What is known about the embedding, reranking and chat models people use: so that naming one is enough."""
 
 from __future__ import annotations
 
@@ -60,8 +60,12 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
             key_variables=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
             batch_size=64,
         ),
+        Provider(name="deepseek", base_url="https://api.deepseek.com/v1", key_variables=("DEEPSEEK_API_KEY",)),
+        # Runs on one's own machine and wants no key.
+        Provider(name="ollama", base_url="http://127.0.0.1:11434/v1", key_variables=()),
     )
 }
+OLLAMA: Final = PROVIDERS["ollama"]
 
 
 def _family(pattern: str, sizes: Mapping[str, int], **same: object) -> list[KnownModel]:
@@ -178,3 +182,130 @@ def provider_of(base_url: str) -> Provider:
     """The service at an address; one that is not known is treated like a server of one's own."""
     wanted = base_url.rstrip("/")
     return next((provider for provider in PROVIDERS.values() if provider.base_url == wanted), ANY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownReranker:
+    """What a person need not say about a model that looks at a question and a passage together."""
+
+    name: str
+    use: str  # the component that runs it or asks for it
+    model: str = ""  # as its service calls it; empty for the name itself
+    max_tokens: int = 0  # of question and passage together; 0 where its own files say it
+    hub_id: str = ""  # a repository with its ONNX files
+
+
+RERANKERS: Final[tuple[KnownReranker, ...]] = (
+    KnownReranker(name="bge-reranker-base", use="onnx", max_tokens=512, hub_id="Xenova/bge-reranker-base"),
+    KnownReranker(name="bge-reranker-large", use="onnx", max_tokens=512, hub_id="Xenova/bge-reranker-large"),
+    # It takes 8,192; passages are not that long, and time grows with the square.
+    KnownReranker(
+        name="bge-reranker-v2-m3", use="onnx", max_tokens=1_024, hub_id="onnx-community/bge-reranker-v2-m3-ONNX"
+    ),
+    KnownReranker(name="ms-marco-minilm-l-6-v2", use="onnx", max_tokens=512, hub_id="Xenova/ms-marco-MiniLM-L-6-v2"),
+    KnownReranker(
+        name="jina-reranker-v1-turbo-en", use="onnx", max_tokens=1_024, hub_id="jinaai/jina-reranker-v1-turbo-en"
+    ),
+    KnownReranker(
+        name="jina-reranker-v1-tiny-en", use="onnx", max_tokens=1_024, hub_id="jinaai/jina-reranker-v1-tiny-en"
+    ),
+    KnownReranker(name="cohere-rerank", use="cohere", model="rerank-v3.5"),
+    # The first version reads English only.
+    KnownReranker(name="jina-reranker", use="jina", model="jina-reranker-v2-base-multilingual"),
+    KnownReranker(name="gte-rerank", use="dashscope", model="gte-rerank-v2"),
+)
+
+
+def known_reranker(name: str) -> KnownReranker | None:
+    """What is known about a reranker, whoever's folder it stands in."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower().removesuffix("-onnx")
+    return next((model for model in RERANKERS if model.name == last), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatModel:
+    """What a person need not say about a model that writes. A name stands for all that begin with it."""
+
+    name: str
+    context_tokens: int  # what it can be shown and say, in all
+    provider: str = ""  # the service it comes from; none for weights that anybody can run
+    tools: bool = True  # whether it is known to call tools as they are meant
+
+
+# By the makers' own pages. Weights that run anywhere have what they were trained for; a server may allow less.
+CHAT_MODELS: Final[tuple[ChatModel, ...]] = (
+    ChatModel(name="gpt-5", context_tokens=400_000, provider="openai"),
+    ChatModel(name="gpt-4.1", context_tokens=1_000_000, provider="openai"),
+    ChatModel(name="gpt-4o", context_tokens=128_000, provider="openai"),
+    ChatModel(name="gpt-4-turbo", context_tokens=128_000, provider="openai"),
+    ChatModel(name="gpt-3.5-turbo", context_tokens=16_385, provider="openai"),
+    ChatModel(name="o1", context_tokens=200_000, provider="openai"),
+    ChatModel(name="o3", context_tokens=200_000, provider="openai"),
+    ChatModel(name="o4-mini", context_tokens=200_000, provider="openai"),
+    ChatModel(name="qwen-max", context_tokens=32_768, provider="dashscope"),
+    ChatModel(name="qwen-plus", context_tokens=131_072, provider="dashscope"),
+    ChatModel(name="qwen-turbo", context_tokens=131_072, provider="dashscope"),
+    ChatModel(name="qwen-flash", context_tokens=131_072, provider="dashscope"),
+    ChatModel(name="qwen-long", context_tokens=1_000_000, provider="dashscope", tools=False),
+    ChatModel(name="glm-4", context_tokens=128_000, provider="zhipu"),
+    ChatModel(name="deepseek-chat", context_tokens=65_536, provider="deepseek"),
+    ChatModel(name="deepseek-reasoner", context_tokens=65_536, provider="deepseek", tools=False),
+    ChatModel(name="deepseek-r1", context_tokens=65_536, tools=False),
+    ChatModel(name="qwen3", context_tokens=32_768),
+    ChatModel(name="qwen2.5", context_tokens=32_768),
+    ChatModel(name="qwq", context_tokens=32_768),
+    ChatModel(name="llama3.1", context_tokens=131_072),
+    ChatModel(name="llama3.2", context_tokens=131_072, tools=False),
+    ChatModel(name="llama3.3", context_tokens=131_072),
+    ChatModel(name="llama3", context_tokens=8_192, tools=False),
+    ChatModel(name="mistral", context_tokens=32_768),
+    ChatModel(name="gemma3", context_tokens=131_072, tools=False),
+    ChatModel(name="gemma2", context_tokens=8_192, tools=False),
+    ChatModel(name="phi4", context_tokens=16_384, tools=False),
+    ChatModel(name="smollm2", context_tokens=8_192, tools=False),
+)
+# A server of one's own with a model that is not in the table. Ollama shows a model this much unless told otherwise,
+# whatever the model can take, and leaves out the beginning of what is longer without a word.
+UNKNOWN_CONTEXT_TOKENS: Final = 8_192
+OLLAMA_CONTEXT_TOKENS: Final = 4_096
+
+
+def known_chat_model(name: str) -> ChatModel | None:
+    """The entry with the longest name that this one begins with, whoever's folder it stands in."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+    fitting = [model for model in CHAT_MODELS if last.startswith(model.name)]
+    return max(fitting, key=lambda model: len(model.name), default=None)
+
+
+# By the start of an embedder's fingerprint: the cosine of texts that have nothing to do with each other, and of a
+# question and its passage; medians. bench/rerank.py measures them for the bundled model on questions made from texts
+# that it was not trained to pair. A threshold on `relevance` is a share of the way from the one to the other.
+CALIBRATIONS: Final[Mapping[str, tuple[float, float]]] = {
+    "headwater-static": (0.05, 0.5),
+}
+
+
+def calibration_of(fingerprint: str) -> tuple[float, float] | None:
+    """What cosines an embedder gives to texts apart and together; None where nobody has measured it."""
+    return next((found for name, found in CALIBRATIONS.items() if fingerprint.startswith(name)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighing:
+    """How hybrid search should weigh words and meaning with an embedder: the settings of the same names."""
+
+    keyword_weight: float
+    semantic_weight: float
+    chance_coverage: float
+
+
+# A transformer ranks better than the mean of word vectors that ships, and deserves more of a say; and few know two
+# languages so well that the words they share (names, numbers) say nothing. Chosen on half of the sets with m3e-small
+# and all-MiniLM-L6-v2, confirmed on the other half: docs/evaluation.md. What ships has the weights of the presets.
+TRANSFORMER: Final = Weighing(keyword_weight=0.76, semantic_weight=0.24, chance_coverage=0.0)
+TRANSFORMERS: Final = ("onnx:", "openai:", "sentence-transformers:")  # how their fingerprints begin
+
+
+def weighing_of(fingerprint: str) -> Weighing | None:
+    """How to weigh the legs with an embedder where nobody said; None for as the preset has it."""
+    return TRANSFORMER if fingerprint.startswith(TRANSFORMERS) else None

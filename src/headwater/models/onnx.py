@@ -6,40 +6,34 @@ and `tokenizer.json` in it. `headwater models pull` fetches such folders; nothin
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from headwater.errors import BackendError, SettingError
+from headwater.errors import BackendError
+from headwater.models._onnx import (
+    DEFAULT_MAX_TOKENS,
+    Precision,
+    Tokens,
+    batches,
+    digest_of,
+    find_folder,
+    find_model,
+    most_positions,
+    opened,
+    read_json,
+)
 from headwater.models._settings import Role, one_of, prefixes, sendable, whole
 from headwater.models.known import KnownModel, known_model
 
 if TYPE_CHECKING:
     from headwater.types import Matrix
-
-Precision = Literal["auto", "fp32", "int8"]
-
-INSTALL: Final = "pip install 'headwater[onnx]'"
-# File names as the exporters write them, in the order they are looked for.
-FULL: Final = ("model.onnx",)
-QUANTISED: Final = ("model_int8.onnx", "model_quantized.onnx", "model_uint8.onnx", "model_q*int8*.onnx")
-# Longer than most models were trained on; what says nothing about its length gets this.
-DEFAULT_MAX_TOKENS: Final = 512
-# Tokens to a run of the model, padding counted: bounds memory whatever the texts.
-BATCH_TOKENS: Final = 16_384
-# A file's fingerprint is that of its size and of this many blocks all over it: weights differ everywhere or nowhere.
-SAMPLES: Final = 64
-SAMPLE_BYTES: Final = 65_536
-
-Tokens = npt.NDArray[np.int64]
 
 
 class OnnxEmbedder:
@@ -68,16 +62,13 @@ class OnnxEmbedder:
         self._batch_size = whole("batch_size", batch_size)
         self._threads = whole("threads", threads, least=0)
         self._device = one_of("device", device, ("cpu", "cuda"))
-        folder = find_folder(model, models_folder)
         known = known_model(model)
-        self._file = find_model(folder, precision)
+        folder = find_folder(model, models_folder, hub_id=known.hub_id if known else "", section="embed")
+        self._file = find_model(folder, precision, section="embed")
         self._card = _Card.read(folder, known, pooling=pooling, max_tokens=max_tokens)
         self._prefix = prefixes(known, query=query_prefix, passage=passage_prefix)
         told = [self._card.pooling, self._card.max_tokens, self._prefix["passage"]]
-        digest = blake2b(json.dumps(told).encode(), digest_size=8)
-        for path in (self._file, *sorted(self._file.parent.glob(f"{self._file.name}*data")), folder / "tokenizer.json"):
-            _sample(path, digest.update)
-        self.fingerprint = f"onnx:{folder.name}:{digest.hexdigest()}"
+        self.fingerprint = f"onnx:{folder.name}:{digest_of(self._file, folder, told)}"
         self._learnt = (known_dims or {}).get(self.fingerprint)  # by a home that has such vectors
         self._lock = Lock()
 
@@ -92,7 +83,7 @@ class OnnxEmbedder:
         filled = [place for place, text in enumerate(texts) if text.strip()]
         encoded = model.encode([self._prefix[role] + sendable(texts[place]) for place in filled])
         rows: dict[int, npt.NDArray[np.float32]] = {}
-        for batch in _batches([len(tokens) for tokens in encoded], self._batch_size):
+        for batch in batches([len(tokens) for tokens in encoded], self._batch_size):
             vectors = model.run([encoded[number] for number in batch])
             rows.update({filled[number]: row for number, row in zip(batch, vectors, strict=True)})
         dim = self._card.dim or (len(next(iter(rows.values()))) if rows else self.dim)
@@ -112,23 +103,9 @@ class OnnxEmbedder:
 
     @cached_property
     def _loaded(self) -> _Model:
-        try:
-            import onnxruntime
-            from tokenizers import Tokenizer
-        except ImportError as error:
-            raise BackendError(f"the embedder onnx needs {error.name}, which is not installed: {INSTALL}") from error
-        provider = "CUDAExecutionProvider" if self._device == "cuda" else "CPUExecutionProvider"
-        if provider not in onnxruntime.get_available_providers():
-            raise SettingError("embed.device is 'cuda' and this onnxruntime has no CUDA: pip install onnxruntime-gpu")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.log_severity_level = 3  # errors only: warnings about the graph help nobody who runs it
-        tokenizer_file = self._card.folder / "tokenizer.json"
-        try:
-            session = onnxruntime.InferenceSession(str(self._file), options, providers=[provider])
-            tokenizer = Tokenizer.from_file(str(tokenizer_file))
-        except Exception as error:  # both libraries raise classes of their own, without a common one
-            raise BackendError(f"the model in {self._card.folder} cannot be read ({error}); pull it again") from error
+        session, tokenizer = opened(
+            self._file, self._card.folder, threads=self._threads, device=self._device, section="embed"
+        )
         tokenizer.no_padding()
         tokenizer.enable_truncation(self._card.max_tokens, direction="right")
         return _Model(session=session, tokenizer=tokenizer, card=self._card)
@@ -146,9 +123,9 @@ class _Card:
 
     @staticmethod
     def read(folder: Path, known: KnownModel | None, *, pooling: str, max_tokens: int | None) -> _Card:
-        config, pooled = _json(folder / "config.json"), _json(folder / "1_Pooling" / "config.json")
-        sentence = _json(folder / "sentence_bert_config.json")
-        modules = _json(folder / "modules.json", list)
+        config, pooled = read_json(folder / "config.json"), read_json(folder / "1_Pooling" / "config.json")
+        sentence = read_json(folder / "sentence_bert_config.json")
+        modules = read_json(folder / "modules.json", list)
         flags = {
             "cls": "pooling_mode_cls_token",
             "last": "pooling_mode_lasttoken",
@@ -156,13 +133,10 @@ class _Card:
         }
         said = next((name for name, flag in flags.items() if pooled.get(flag)), "")
         said = said or {"lasttoken": "last"}.get(mode := str(pooled.get("pooling_mode", "")), mode)
-        positions = config.get("max_position_embeddings")
+        positions = most_positions(config)
         lengths = [sentence.get("max_seq_length"), known.max_tokens if known else None, positions, DEFAULT_MAX_TOKENS]
         length = next(int(found) for found in lengths if found)
-        if isinstance(positions, int):
-            # RoBERTa's family spends two positions on padding.
-            offset = 2 if "roberta" in str(config.get("model_type", "")) else 0
-            length = min(length, positions - offset)
+        length = min(length, positions) if positions else length
         dense = any("Dense" in str(module.get("type")) for module in modules)
         wanted = pooling if pooling != "auto" else said or (known.pooling if known else "mean")
         return _Card(
@@ -226,63 +200,3 @@ def pool(states: npt.NDArray[np.float32], mask: Tokens, how: str) -> npt.NDArray
     weights = mask[:, :, None].astype(np.float32)
     mean: npt.NDArray[np.float32] = (states * weights).sum(axis=1) / weights.sum(axis=1)
     return mean
-
-
-def find_folder(model: str, models_folder: Path | None) -> Path:
-    """The folder of a model: a path, or the name of one that was pulled into the home."""
-    if not model:
-        raise SettingError(
-            "embed.model is empty: give a folder with model.onnx, or the name of a model that was pulled"
-        )
-    known = known_model(model)
-    places = [Path(model).expanduser()]
-    if models_folder is not None:
-        places += [models_folder / name for name in (model, known.hub_id if known else "") if name]
-    found = next((place for place in places if place.is_dir()), None)
-    if found is None:
-        where = f" and none was pulled into {models_folder}" if models_folder else ""
-        raise SettingError(f"no folder is named {model!r}{where}; fetch it with `headwater models pull {model}`")
-    if not (found / "tokenizer.json").is_file():
-        raise SettingError(f"{found} has no tokenizer.json: name the folder that holds it and the ONNX file")
-    return found
-
-
-def find_model(folder: Path, precision: Precision) -> Path:
-    """The ONNX file of a folder in the wanted precision; without a wish, the exact one before a quantised one."""
-    wanted = {"fp32": FULL, "int8": QUANTISED, "auto": FULL + QUANTISED}[precision]
-    for pattern in wanted:
-        for place in (folder, folder / "onnx"):
-            if files := sorted(place.glob(pattern)):
-                return files[0]
-    raise SettingError(f"{folder} has no ONNX file named like {', '.join(wanted)} (embed.precision is {precision!r})")
-
-
-def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Texts of like length together, longest first, so that little of a batch is padding."""
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
-        if batch and (len(batch) == batch_size or (len(batch) + 1) * lengths[batch[0]] > BATCH_TOKENS):
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
-
-
-def _sample(path: Path, update: Any) -> None:
-    size = path.stat().st_size
-    update(f"{path.name} {size}".encode())
-    with path.open("rb") as file:
-        for number in range(SAMPLES if size > SAMPLES * SAMPLE_BYTES else 1):
-            file.seek(number * (size // SAMPLES))
-            update(file.read(SAMPLE_BYTES if size > SAMPLES * SAMPLE_BYTES else size))
-
-
-def _json(path: Path, kind: type = dict) -> Any:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return kind()
-    except ValueError as error:
-        raise SettingError(f"{path} is not valid JSON ({error}); pull the model again") from error
-    return found if isinstance(found, kind) else kind()
