@@ -1,0 +1,196 @@
+"""A feed (RSS, Atom) or a sitemap -> a change for every page it names; the pages are fetched later.
+
+Told by what is inside. An entry that says when it last changed is no work until that changes; the others are fetched
+again each time, and an unchanged page is no work either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from hashlib import blake2b
+from html import unescape
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from headwater.errors import SourceError
+from headwater.sources._address import PageError, normalised
+from headwater.sources._stand_in import DEAD_LINK, LISTED_IN
+from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Labels, Record
+
+# The protocol of sitemaps allows so many pages in one file, and so many files under one index.
+MAX_ENTRIES: Final = 50_000
+MAX_FILES: Final = 1_000
+MAX_DEPTH: Final = 3
+HEAD_BYTES: Final = 4096
+_ROOT: Final = re.compile(
+    rb"\A\s*(?:<\?[^>]*\?>\s*|<!--.*?-->\s*|<!DOCTYPE[^>\[]*>\s*)*<(?:[\w.-]+:)?(rss|feed|rdf|urlset|sitemapindex)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_TAGS: Final = re.compile(r"<[^>]*>")
+_SUMMARY_CHARS: Final = 2000
+_NO_LABELS: Final = Labels()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One page that a feed names."""
+
+    url: str
+    title: str = ""
+    summary: str = ""
+    updated: str = ""  # as it was written
+    tags: tuple[str, ...] = ()
+
+
+def recognised(data: bytes) -> str:
+    """rss, feed (Atom), rdf, urlset or sitemapindex; empty for anything else."""
+    found = _ROOT.match(data[:HEAD_BYTES].removeprefix(b"\xef\xbb\xbf"))
+    return found[1].decode().lower() if found else ""
+
+
+def read_entries(data: bytes, base: str) -> tuple[list[Entry], list[str]]:
+    """The pages that it names, and the sitemaps, if it is a list of those."""
+    root = _tree(data, base)
+    if _name(root) == "sitemapindex":
+        return [], [_child(one, "loc") for one in root if _name(one) == "sitemap"][:MAX_FILES]
+    if _name(root) == "urlset":
+        listed = [one for one in root if _name(one) == "url"]
+        return [Entry(url=_child(one, "loc"), updated=_child(one, "lastmod")) for one in listed][:MAX_ENTRIES], []
+    entries = [one for one in root.iter() if _name(one) in ("item", "entry")]
+    return [_entry(one, base) for one in entries[:MAX_ENTRIES]], []
+
+
+class FeedSource:
+    """The pages that a feed or a sitemap names now. `read` fetches; `blob` is the feed itself where it is at hand."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        read: Callable[[str], Blob],
+        blob: Blob | None = None,
+        owner: str = LOCAL_OWNER,
+        collection: str = DEFAULT_COLLECTION,
+        labels: Labels = _NO_LABELS,
+        record: Callable[[str], Record | None] = lambda _: None,
+    ) -> None:
+        self.url = normalised(url)
+        self.mark = (LISTED_IN, self.url)
+        self._blob, self._read, self._record = blob, read, record
+        self.owner, self.collection, self.labels = owner, collection, labels
+        # A feed shows its latest entries, a sitemap all of its pages: only there a page that is missing is gone.
+        self.is_whole = False
+
+    def scan(self) -> Iterator[Change]:
+        """A put for every page, in the order of the feed."""
+        seen: set[str] = set()
+        for entry in self._entries(self.url, self._blob, MAX_DEPTH):
+            try:
+                url = normalised(urljoin(self.url, entry.url))
+            except PageError:
+                continue
+            if url not in seen and url != self.url:
+                seen.add(url)
+                yield self._change(url, entry)
+
+    def read(self, uri: str) -> Blob:
+        """The page."""
+        return self._read(uri)
+
+    def _entries(self, url: str, blob: Blob | None, depth: int) -> Iterator[Entry]:
+        data = (blob or self._read(url)).data
+        self.is_whole = recognised(data) in ("urlset", "sitemapindex")
+        entries, more = read_entries(data, url)
+        yield from entries
+        for one in more if depth > 1 else ():
+            yield from self._entries(normalised(urljoin(url, one)), None, depth - 1)
+
+    def _change(self, url: str, entry: Entry) -> Change:
+        known = self._record(url)
+        told = blake2b(repr(entry).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        dead = known is not None and DEAD_LINK in known.meta
+        own, meta = self.labels, {"published": _date(entry.updated)}
+        labels = replace(
+            own,
+            title=own.title or entry.title,
+            description=own.description or entry.summary,
+            tags=tuple(dict.fromkeys((*own.tags, *entry.tags))),
+            meta={**{key: value for key, value in meta.items() if value}, **own.meta, self.mark[0]: self.mark[1]},
+        )
+        return Change(
+            uri=url,
+            kind="put",
+            owner=self.owner,
+            collection=self.collection,
+            labels=labels,
+            stamp=told if entry.updated and not dead else "",
+        )
+
+
+# ---------------------------------------------------------------------------------------------------- XML
+
+
+def _tree(data: bytes, base: str) -> Any:
+    from lxml import etree  # only here: most people add no feed
+
+    # No entities, no files of others, nothing huge: a feed comes from anybody.
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, huge_tree=False)
+    try:
+        root = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        raise SourceError(f"{base} is no feed that can be read: {error}") from error
+    if root is None:
+        raise SourceError(f"{base} is no feed that can be read")
+    return root
+
+
+def _name(element: Any) -> str:
+    return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
+
+
+def _child(element: Any, *names: str) -> str:
+    """The text of the first child of one of these names, in their order."""
+    texts: dict[str, str] = {}
+    for child in element:
+        texts.setdefault(_name(child), "".join(child.itertext()).strip())
+    return next((texts[name] for name in names if texts.get(name)), "")
+
+
+def _entry(element: Any, base: str) -> Entry:
+    links = [one for one in element if _name(one) == "link"]
+    # Atom: the page itself is what is not called otherwise. RSS: the text.
+    own = [one for one in links if one.get("rel", "alternate") == "alternate" and one.get("href")]
+    url = own[0].get("href") if own else _child(element, "link") or _permalink(element)
+    categories = [one.get("term") or (one.text or "") for one in element if _name(one) == "category"]
+    return Entry(
+        url=urljoin(base, url.strip()) if url else "",
+        title=_plain(_child(element, "title")),
+        summary=_plain(_child(element, "summary", "description", "encoded", "content"))[:_SUMMARY_CHARS],
+        updated=_child(element, "updated", "modified", "pubdate", "published", "date"),
+        tags=tuple(dict.fromkeys(one.strip() for one in categories if one.strip())),
+    )
+
+
+def _permalink(element: Any) -> str:
+    for one in element:
+        if _name(one) == "guid" and one.get("ispermalink", one.get("isPermaLink", "true")) != "false":
+            return str(one.text or "")
+    return ""
+
+
+def _plain(text: str) -> str:
+    """HTML in a feed, as a line of text."""
+    return " ".join(unescape(_TAGS.sub(" ", unescape(text))).split())
+
+
+def _date(said: str) -> str:
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            return read(said).isoformat()
+        except (ValueError, TypeError):
+            continue
+    return ""

@@ -1,0 +1,315 @@
+"""Bookmarks, feeds and sitemaps: lists whose pages become documents, and stay findable when a page is dead."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater import config as settings
+from headwater.errors import SourceError, UsageError
+from headwater.protocols import Source
+from headwater.refresh import due, refresh, subscribe, unsubscribe
+from headwater.sources import bookmarks, feed
+from headwater.sources._stand_in import says_nothing
+from headwater.storage.subscriptions import MOST_PATIENCE, Subscriptions
+from headwater.testing.command import headwater as command
+from headwater.testing.web_server import Page, Site
+from headwater.types import Blob
+
+PAGE = "<html><head><title>{0}</title></head><body><h1>{0}</h1><p>{1}</p></body></html>"
+LONG = "A sentence about the river that is long enough for a page to say something of its own accord."
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> Iterator[headwater.KnowledgeBase]:
+    told = settings.load(tmp_path, flags={"web.allow_private": True, "web.timeout_seconds": 10.0})
+    with headwater.open(tmp_path / "kb", config=told) as opened:
+        yield opened
+
+
+def netscape(*rows: str) -> str:
+    return (
+        "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<!-- This is an automatically generated file. -->\n"
+        '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">\n<TITLE>Bookmarks</TITLE>\n'
+        "<H1>Bookmarks</H1>\n<DL><p>\n" + "\n".join(rows) + "\n</DL><p>\n"
+    )
+
+
+# ----------------------------------------------------------------------------------------- formats
+
+
+def test_netscape_with_folders_tags_notes_and_dates() -> None:
+    text = netscape(
+        '<DT><H3 ADD_DATE="1700000000" PERSONAL_TOOLBAR_FOLDER="true">Toolbar</H3>',
+        "<DL><p>",
+        '<DT><A HREF="https://a.example/one" ADD_DATE="1700000001" LAST_MODIFIED="1700000002" TAGS="river,水文" '
+        'ICON="data:image/png;base64,AAAA">One &amp; only</A>',
+        "<DD>What it is about",
+        "on two lines",
+        "<DT><H3>Inner/deep</H3>",
+        "<DL><p>",
+        '<DT><A HREF="https://a.example/two">二</A>',
+        "</DL><p>",
+        '<DT><A HREF="javascript:void(0)">a program</A>',
+        '<DT><A HREF="place:sort=8">a place of the browser</A>',
+        "</DL><p>",
+        '<DT><A HREF="https://a.example/one?utm_source=x#y" TAGS="again">twice</A>',
+        '<DT><A HREF="https://b.example">Three</A>',
+    )
+    assert bookmarks.recognised(text.encode()) == "netscape"
+    one, two, three = bookmarks.read_export(text.encode())
+    assert (one.url, one.title, one.folder) == ("https://a.example/one", "One & only", "Toolbar")
+    assert one.tags == ("river", "水文", "again") and one.description == "What it is about\non two lines"
+    assert one.added == "2023-11-14T22:13:21+00:00" and one.modified == "2023-11-14T22:13:22+00:00"
+    assert (two.url, two.title, two.folder) == ("https://a.example/two", "二", "Toolbar/Inner-deep")
+    assert (three.url, three.folder) == ("https://b.example/", "")
+
+
+def test_pocket_html_and_csv() -> None:
+    html = (
+        "<!DOCTYPE html><html><head><title>Pocket Export</title></head><body><h1>Unread</h1><ul>"
+        '<li><a href="https://a.example/1" time_added="1700000000" tags="x,y">First</a></li></ul>'
+        '<h1>Archive</h1><ul><li><a href="https://a.example/2" time_added="1700000001" tags="">Second</a></li></ul>'
+    )
+    first, second = bookmarks.read_export(html.encode())
+    assert (first.title, first.tags, first.added) == ("First", ("x", "y"), "2023-11-14T22:13:20+00:00")
+    assert (second.title, second.tags) == ("Second", ())
+    table = "title,url,time_added,tags,status\nFirst,https://a.example/1,1700000000,x|y z,unread\n"
+    assert bookmarks.recognised(table.encode()) == "pocket"
+    [one] = bookmarks.read_export(table.encode())
+    assert (one.title, one.tags, one.status) == ("First", ("x", "y z"), "unread")
+
+
+def test_raindrop_and_instapaper() -> None:
+    raindrop = (
+        "\ufeffid,title,note,excerpt,url,folder,tags,created,cover,highlights,favorite\n"
+        '7,Dam,"my ""own"" note","what\nit says",https://a.example/dam,Work / Water,"dam, 水库",'
+        "2024-05-01T10:00:00.000Z,,Highlight:a line,true\n"
+        "8,Loose,,,https://a.example/loose,Unsorted,,2024-05-02T10:00:00.000Z,,,false\n"
+    )
+    dam, loose = bookmarks.read_export(raindrop.encode())
+    assert (dam.title, dam.note, dam.description) == ("Dam", 'my "own" note', "what\nit says")
+    assert (dam.folder, dam.tags, dam.added) == ("Work/Water", ("dam", "水库"), "2024-05-01T10:00:00+00:00")
+    assert dam.meta == {"favorite": True, "highlights": "Highlight:a line"}
+    assert (loose.folder, loose.status, loose.meta) == ("", "unsorted", {})
+    instapaper = (
+        "URL,Title,Selection,Folder,Timestamp,Tags\n"
+        'https://a.example/x,X,some words,Archive,1700000000,"[""law""]"\n'
+        "https://a.example/y,Y,,Reading list,1700000001,[]\n"
+    )
+    assert bookmarks.recognised(instapaper.encode()) == "instapaper"
+    x, y = bookmarks.read_export(instapaper.encode())
+    assert (x.folder, x.status, x.tags, x.description) == ("", "archive", ("law",), "some words")
+    assert (y.folder, y.status, y.tags) == ("Reading list", "", ())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"name,age\nLi,3\n", b"<html><title>Pocket</title>", b"title,url\na,b\n", b"\xff\xfe\x00", b"<p>hello</p>"],
+)
+def test_other_files_are_no_exports(data: bytes) -> None:
+    assert bookmarks.recognised(data) == ""
+    with pytest.raises(SourceError, match="no export"):
+        bookmarks.read_export(data)
+
+
+@pytest.mark.parametrize(
+    ("html", "nothing"),
+    [
+        (
+            "<html><head><title>App</title></head><body><div id=root></div><script>var x='" + "a" * 500 + "'</script>",
+            True,
+        ),
+        ("<body><noscript>Please enable JavaScript to run this app, it needs it very much indeed</noscript>", True),
+        ("<body><!-- " + "words " * 50 + "--><div>Loading…</div>", True),
+        ("<body><style>" + "a{} " * 100, True),
+        (f"<body><p>{LONG}</p>", False),
+        (f"<body><script>x</SCRIPT ><p>{LONG}</p>", False),
+        (f"<body><header>{LONG}</header>", False),
+        ("<script" * 30_000, True),
+    ],
+)
+def test_an_empty_frame_is_told_from_a_page(html: str, nothing: bool) -> None:
+    assert says_nothing(Blob(uri="u", data=html.encode(), mime="text/html")) is nothing
+
+
+# --------------------------------------------------------------------------------------- bookmarks
+
+
+def test_bookmarks_become_documents_and_dead_ones_stay_findable(
+    kb: headwater.KnowledgeBase, site: Site, tmp_path: Path
+) -> None:
+    site.html("/pump", PAGE.format("Pump manual", f"Error PPR-9087 means a blocked intake. {LONG}"))
+    site.html("/app", "<title>App</title><div id=root></div>")
+    site.pages["/film"] = Page(b"\x00\x00\x00\x18ftypmp42" + b"\0" * 40)
+    export = tmp_path / "bookmarks.html"
+    rows = [
+        "<DT><H3>Water</H3>\n<DL><p>",
+        f'<DT><A HREF="{site.url("/pump")}" ADD_DATE="1700000000" TAGS="ops">My pump</A>\n<DD>the note quillwort',
+        f'<DT><A HREF="{site.url("/dead")}" TAGS="old,hydrograph">Zeppelin archive</A>\n<DD>About 飞艇 and rivers',
+        "</DL><p>",
+        f'<DT><A HREF="{site.url("/app")}">Dashboard of gauges</A>',
+        f'<DT><A HREF="{site.url("/film")}">A film of the flood</A>',
+    ]
+    export.write_text(netscape(*rows), encoding="utf-8")
+    before = kb.add(export, dry_run=True)
+    assert (before.added, site.asked) == (4, [])
+    report = kb.add(export, tags=["mine"])
+    assert (report.added, report.failed) == (4, ())
+    pump = kb.record(site.url("/pump"))
+    assert (pump.title, pump.folder, pump.tags) == ("My pump", "Water", ("mine", "ops"))
+    assert pump.meta["bookmarked"] == "2023-11-14T22:13:20+00:00" and "dead_link" not in pump.meta
+    assert "PPR-9087" in kb.document(site.url("/pump")).text
+    assert next(iter(kb.search("quillwort", mode="keyword"))).uri == site.url("/pump")
+    dead = kb.record(site.url("/dead"))
+    assert dead.state == "completed" and "404" in str(dead.meta["dead_link"]) and dead.folder == "Water"
+    for query in ("Zeppelin", "飞艇", "hydrograph"):
+        assert next(iter(kb.search(query, mode="keyword"))).uri == site.url("/dead"), query
+    assert kb.record(site.url("/app")).meta["dead_link"] == "the page holds no text"
+    assert "no parser" in str(kb.record(site.url("/film")).meta["dead_link"])
+    # Again: what is alive is no work and is not even asked for; what is dead is tried again.
+    site.asked.clear()
+    site.html("/dead", PAGE.format("Back", f"The zeppelin page is back. {LONG}"))
+    again = kb.add(export, tags=["mine"])
+    assert (again.added, again.updated, again.failed) == (0, 1, ())
+    assert "/pump" not in site.paths() and "dead_link" not in kb.record(site.url("/dead")).meta
+    assert kb.record(site.url("/dead")).title == "Zeppelin archive"
+
+
+def test_a_bookmark_that_is_gone_from_the_export_goes_only_with_prune(
+    kb: headwater.KnowledgeBase, site: Site, tmp_path: Path
+) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("one", "two")]
+    other = tmp_path / "other.md"
+    other.write_text("# Other\n\nAnother document.", encoding="utf-8")
+    kb.add(other)
+    export = tmp_path / "export.csv"
+    head = "title,url,time_added,tags,status\n"
+    export.write_text(head + "".join(f"T,{url},1700000000,,unread\n" for url in urls), encoding="utf-8")
+    assert kb.add(export).added == 2
+    export.write_text(head + f"T,{urls[0]},1700000000,,unread\n", encoding="utf-8")
+    assert kb.add(export).missing == (urls[1],)
+    assert kb.add(export, prune=True).removed == 1
+    assert {record.uri for record in kb.documents()} == {urls[0], other.as_posix()}
+
+
+# ------------------------------------------------------------------------------------- feeds, sitemaps
+
+RSS = """<?xml version="1.0"?><!-- made by hand --><rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/">
+<channel><title>News</title><link>{0}/</link>
+<item><title>High &amp;amp; low</title><link>{0}/high</link><pubDate>Wed, 01 Oct 2025 10:00:00 GMT</pubDate>
+<description>&lt;p&gt;The level &lt;b&gt;rose&lt;/b&gt;&lt;/p&gt;</description><category>water</category></item>
+<item><title>Gone page</title><guid>{0}/gone</guid><description>On the obsolete lock</description></item>
+</channel></rss>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>x</title><link href="{0}/" />
+<entry><title>High</title><link rel="self" href="{0}/self"/><link href="/high"/><updated>2025-10-01T10:00:00Z</updated>
+<summary>The level rose</summary><category term="water"/></entry></feed>"""
+SITEMAP = """<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{0}</urlset>"""
+
+
+def test_feeds_of_every_kind() -> None:
+    base = "https://a.example"
+    (high, gone), more = feed.read_entries(RSS.format(base).encode(), base)
+    assert more == [] and feed.recognised(RSS.encode()) == "rss"
+    assert (high.url, high.title, high.summary) == (f"{base}/high", "High & low", "The level rose")
+    assert (high.tags, gone.url, gone.updated) == (("water",), f"{base}/gone", "")
+    [entry], _ = feed.read_entries(ATOM.format(base).encode(), base)
+    assert (entry.url, entry.tags, entry.updated) == (f"{base}/high", ("water",), "2025-10-01T10:00:00Z")
+    assert feed.recognised(ATOM.encode()) == "feed"
+    assert feed.recognised(b"\xef\xbb\xbf" + SITEMAP.encode()) == "urlset"
+    assert feed.recognised(b"<html><body><rss>") == "" and feed.recognised(b"<rsstuff>") == ""
+    bomb = b'<!DOCTYPE r [<!ENTITY a "ha"><!ENTITY b SYSTEM "file:///etc/passwd">]><rss><item><link>&a;&b;</link></item></rss>'
+    assert "root" not in repr(feed.read_entries(bomb, base))
+    with pytest.raises(SourceError, match="no feed"):
+        feed.read_entries(b"", base)
+
+
+def test_the_pages_of_a_feed_are_added_and_the_feed_itself_is_not(kb: headwater.KnowledgeBase, site: Site) -> None:
+    site.html("/high", PAGE.format("High", f"The level reached 7.42 metres. {LONG}"))
+    site.pages["/feed.xml"] = Page(RSS.format(site.url("")).encode(), headers={"Content-Type": "application/rss+xml"})
+    report = kb.add(site.url("/feed.xml"), tags=["news"])
+    assert (report.added, report.failed) == (2, ())
+    assert {record.uri for record in kb.documents()} == {site.url("/high"), site.url("/gone")}
+    high, gone = kb.record(site.url("/high")), kb.record(site.url("/gone"))
+    assert high.tags == ("news", "water") and "7.42" in kb.document(high.id).text
+    assert high.meta["listed_in"] == site.url("/feed.xml")
+    assert "404" in str(gone.meta["dead_link"]) and len(kb.search("obsolete lock", mode="keyword")) == 1
+    site.asked.clear()
+    again = kb.add(site.url("/feed.xml"), tags=["news"], prune=True)
+    # A feed shows only its latest entries: nothing is gone because it is no longer shown.
+    assert (again.added, again.removed) == (0, 0) and "/high" not in site.paths()
+    site.pages["/feed.xml"] = Page(ATOM.format(site.url("")).encode())
+    assert kb.add(site.url("/feed.xml"), prune=True).removed == 0
+
+
+def test_a_sitemap_of_sitemaps_and_its_prune(kb: headwater.KnowledgeBase, site: Site) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("one", "two")]
+    listed = [f"<url><loc>{url}</loc><lastmod>2025-10-01</lastmod></url>" for url in urls]
+    site.pages["/part.xml"] = Page(SITEMAP.format("".join(listed)).encode())
+    index = f"<sitemapindex><sitemap><loc>{site.url('/part.xml')}</loc></sitemap></sitemapindex>"
+    site.pages["/sitemap.xml"] = Page(index.encode())
+    assert kb.add(site.url("/sitemap.xml")).added == 2
+    site.pages["/part.xml"] = Page(SITEMAP.format(listed[0]).encode())
+    assert kb.add(site.url("/sitemap.xml")).missing == (urls[1],)
+    report = kb.add(site.url("/sitemap.xml"), prune=True)
+    assert (report.removed, report.unchanged) == (1, 1)
+
+
+def test_a_sitemap_that_names_itself_ends(site: Site) -> None:
+    index = f"<sitemapindex><sitemap><loc>{site.url('/s.xml')}</loc></sitemap></sitemapindex>"
+    source = feed.FeedSource(site.url("/s.xml"), read=lambda uri: Blob(uri=uri, data=index.encode()))
+    assert isinstance(source, Source) and list(source.scan()) == []
+
+
+def test_subscriptions_are_looked_at_when_their_time_has_come(kb: headwater.KnowledgeBase, site: Site) -> None:
+    url = site.html("/page", PAGE.format("Page", LONG))
+    kb.add(url)
+    assert due(kb, 0.0) == [] and refresh(kb) == []
+    subscribe(kb, url + "#x", every_seconds=3600, tags=["t"], now=1000.0)
+    assert due(kb, 4599.0) == []
+    [one] = due(kb, 4600.0)
+    assert (one.url, one.labels) == (url, {"tags": ["t"], "folder": ""})
+    site.html("/page", PAGE.format("Page", "Now it says 8.15 metres. " + LONG))
+    [done] = refresh(kb, now=5000.0)
+    assert done.report is not None and done.report.updated == 1 and done.error == ""
+    assert "8.15" in kb.document(url).text and kb.record(url).tags == ("t",)
+    assert due(kb, 8599.0) == [] and len(due(kb, 8600.0)) == 1
+    # A page that is gone keeps what it brought, and is asked ever more rarely.
+    del site.pages["/page"]
+    now, pauses = 8600.0, []
+    for _ in range(6):
+        [failed] = refresh(kb, now=now)
+        assert "404" in failed.error
+        [one] = Subscriptions(kb.home).all()
+        pauses.append((one.due - now) / 3600)
+        now = one.due
+    assert pauses == [2, 4, 8, MOST_PATIENCE, MOST_PATIENCE, MOST_PATIENCE]
+    assert "8.15" in kb.document(url).text
+    assert unsubscribe(kb, url) == 1 and Subscriptions(kb.home).all() == []
+
+
+# -------------------------------------------------------------------------------------- command line
+
+
+def test_the_command_line_takes_addresses_and_subscribes(tmp_path: Path, site: Site) -> None:
+    home, url = str(tmp_path / "kb"), site.html("/page", PAGE.format("Page", LONG))
+    private = {"HEADWATER_WEB__ALLOW_PRIVATE": "true"}
+    refused = command("add", url, "--home", home)
+    assert refused.code == 1 and "web.allow_private" in refused.error
+    done = command("add", url, "--every", "6h", "--json", "--home", home, environment=private)
+    assert done.code == 0 and json.loads(done.output)["added"] == 1
+    listed = json.loads(command("refresh", "--list", "--json", "--home", home).output)
+    assert [(row["url"], row["every_seconds"]) for row in listed] == [(url, 21600.0)]
+    looked = command("refresh", "--all", "--home", home, environment=private)
+    assert looked.code == 0 and "unchanged 1" in looked.output
+    assert "stopped 1" in command("refresh", "--stop", url, "--home", home).output
+    wrong = command("add", str(tmp_path), "--every", "6h", "--home", home)
+    assert wrong.code == 2 and "headwater watch" in wrong.error
+
+
+def test_other_schemes_are_refused(kb: headwater.KnowledgeBase) -> None:
+    for given in ("ftp://example.org/a", "file:///etc/passwd", "s3://bucket/key"):
+        with pytest.raises(UsageError, match="http"):
+            kb.add(given)
