@@ -1,0 +1,1 @@
+"""The server: one open home over HTTP."""

@@ -1,0 +1,235 @@
+"""Questions answered over HTTP, whole or as they come about; feedback, history, and why something was not found."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import Field
+
+from headwater import shapes
+from headwater.errors import HeadwaterError
+from headwater.server import logs, reach, wire
+from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
+from headwater.server.auth import Caller, Reader
+from headwater.server.retrieval import Question
+from headwater.server.state import Shared, State
+from headwater.types import Answer, Event, Restart, Sentence, Step
+
+router = APIRouter(prefix="/api/v1", tags=["answers"], responses=wire.ERRORS)
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+# Events that wait for a slow reader; a writer that is further ahead waits for it.
+AHEAD = 256
+
+
+class Ask(Asked):
+    """A question to answer."""
+
+    model_config = wire.examples({"question": "How long is parental leave?", "stream": False})
+    question: Question
+    stream: bool = False
+    template: str | None = Field(default=None, max_length=100)
+    llm: str | None = Field(default=None, max_length=100)
+    reflect: bool | None = None
+
+
+class Feedback(wire.Body):
+    """A thumb, or a click on something that was found."""
+
+    model_config = wire.examples({"kind": "thumb", "value": 1, "query": "parental leave", "answer_id": ""})
+    kind: Literal["thumb", "click"] = "thumb"
+    value: int = Field(default=1, ge=-1, le=1)  # 1 up, -1 down
+    query: str = Field(default="", max_length=10_000)
+    answer_id: str = Field(default="", max_length=200)
+    document_id: str = Field(default="", max_length=200)
+    chunk_id: str = Field(default="", max_length=300)
+    comment: str = Field(default="", max_length=10_000)
+
+
+@router.post(
+    "/ask",
+    summary="Ask",
+    response_model=wire.Success,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def ask(request: Request, state: Shared, caller: Reader, given: Ask) -> Any:
+    """The answer with its citations, or, with `stream`, server-sent events `step`, `sentence`, `restart`, `answer`."""
+    events = await state.retrieval.run(
+        lambda: prepared(state, caller, given), deadline_seconds=state.settings.deadline_seconds
+    )
+    if given.stream:
+        stream = streamed(state, events, shape=lambda event: event_lines(event, caller=caller, state=state))
+        return StreamingResponse(stream, media_type="text/event-stream", headers=STREAM_HEADERS)
+    answer = await whole(state, events)
+    remember(state, caller, answer)
+    return wire.ok(answer_shape(answer))
+
+
+def prepared(state: State, caller: Caller, given: Ask) -> Iterator[Event]:
+    """The events of an answer, none of which has happened yet."""
+    chosen = chosen_datasets(state, caller, given)
+    where = filter_of(state, caller, given, datasets=chosen)
+    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, 300.0))
+    for name in ("template", "llm", "reflect"):
+        if (value := getattr(given, name)) is not None:
+            options[name] = value
+    seen = reach.view(state, caller)
+    return seen.stream(given.question, where=where, options=options, archived=given.archived)
+
+
+async def whole(state: State, events: Iterator[Event]) -> Answer:
+    """The last of the events, on a thread of the generation pool."""
+
+    def last() -> Answer:
+        *_, answer = events
+        assert isinstance(answer, Answer)
+        return answer
+
+    return await state.generation.run(last, deadline_seconds=max(state.settings.deadline_seconds, 300.0))
+
+
+async def streamed(
+    state: State, events: Iterator[Any], *, shape: Callable[[Any], str | bytes]
+) -> AsyncIterator[str | bytes]:
+    """Events as they happen on a thread of the generation pool. When the reader leaves, the writing stops."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Queue[Any](AHEAD)
+    left, end = threading.Event(), object()
+
+    def put(value: Any) -> None:
+        asyncio.run_coroutine_threadsafe(ready.put(value), loop).result()
+
+    def write() -> None:
+        try:
+            for event in events:
+                if left.is_set() or state.stopping.is_set():
+                    break
+                put(shape(event))
+        except HeadwaterError as error:
+            fault = wire.fault_of(error)
+            state.meters.errors.labels(fault.name).inc()
+            put(_line("error", {"code": wire.CODES[fault.name], "error": fault.name, "message": str(error)}))
+        finally:
+            if (close := getattr(events, "close", None)) is not None:
+                close()  # lets go of the model's connection
+            if not left.is_set():
+                put(end)
+
+    running = state.generation.submit(write)
+    try:
+        while (value := await ready.get()) is not end:
+            yield value
+    finally:
+        left.set()
+        while not ready.empty():
+            ready.get_nowait()  # who waits to put something must not wait for ever
+        running.cancel()
+
+
+def event_lines(event: Event, *, caller: Caller, state: State) -> str:
+    """One event as it goes over the wire."""
+    if isinstance(event, Step):
+        state.meters.stage_seconds.labels(event.stage).observe(event.milliseconds / 1000)
+        return _line("step", {"stage": event.stage, "milliseconds": event.milliseconds, "note": event.note})
+    if isinstance(event, Sentence):
+        citations = [shapes.citation_shape(one) for one in event.citations]
+        return _line("sentence", {"text": event.text, "citations": citations})
+    if isinstance(event, Restart):
+        return _line("restart", {"reason": event.reason})
+    remember(state, caller, event)
+    return _line("answer", answer_shape(event))
+
+
+def answer_shape(answer: Answer) -> dict[str, Any]:
+    """An answer with all it rests on."""
+    beside = {"id": answer.id, "conversation_id": answer.conversation_id, "model": answer.model}
+    return {**shapes.answer_shape(answer), **beside, "refused": answer.refused, "generation": answer.generation}
+
+
+def remember(state: State, caller: Caller, answer: Answer) -> None:
+    """Count an answer, and put the question into the caller's history."""
+    outcome = "refused" if answer.refused else "degraded" if answer.degraded else "answered"
+    state.meters.answers.labels(outcome).inc()
+    took = sum(step.milliseconds for step in answer.trace)
+    logs.tell(
+        "Question answered", owner=caller.owner, outcome=outcome, citations=len(answer.citations), latency_ms=took
+    )
+    if state.settings.history:
+        state.ledger.journal.searched(
+            caller.owner,
+            kind="ask",
+            query=answer.query.text,
+            mode=answer.query.options.mode,
+            hits=[hit.chunk.name for hit in answer.hits],
+            total=len(answer.hits),
+            took_ms=took,
+        )
+
+
+def _line(event: str, data: Any) -> str:
+    return f"event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+@router.post("/feedback", response_model=wire.Success, summary="Say how good something was")
+def feedback(state: Shared, caller: Reader, given: Feedback) -> JSONResponse:
+    """Thumbs for answers, clicks on hits: kept under the caller's owner, for measuring and tuning."""
+    document = given.document_id or given.chunk_id.rpartition(":")[0]
+    if document:
+        reach.view(state, caller).seen(document)
+    told = given.model_dump()
+    told |= {"answer": told.pop("answer_id"), "document": document, "chunk": told.pop("chunk_id")}
+    return wire.ok({"id": state.ledger.journal.said(caller.owner, told)})
+
+
+@router.get("/feedback", response_model=wire.Success, summary="What was said")
+def list_feedback(
+    state: Shared,
+    caller: Reader,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    page_size: Annotated[int, Query(ge=1, le=1000)] = 30,
+) -> JSONResponse:
+    """The caller's own, the latest first."""
+    rows, total = state.ledger.journal.feedback(caller.owner, limit=page_size, offset=(page - 1) * page_size)
+    return wire.ok({"feedback": rows, "total": total})
+
+
+@router.get("/history", response_model=wire.Success, summary="Past searches")
+def history(
+    state: Shared,
+    caller: Reader,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    page_size: Annotated[int, Query(ge=1, le=1000)] = 30,
+) -> JSONResponse:
+    """The caller's own, the latest first."""
+    rows, total = state.ledger.journal.history(caller.owner, limit=page_size, offset=(page - 1) * page_size)
+    return wire.ok({"history": rows, "total": total})
+
+
+@router.delete("/history", response_model=wire.Success, summary="Forget past searches")
+def clear_history(state: Shared, caller: Reader) -> JSONResponse:
+    """All of the caller's own."""
+    return wire.ok({"deleted": state.ledger.journal.clear_history(caller.owner)})
+
+
+@router.get("/why", response_model=wire.Success, summary="Why is it not found?")
+def why(
+    state: Shared,
+    caller: Reader,
+    query: Annotated[str, Query(min_length=1, max_length=10_000)],
+    document: Annotated[str, Query(min_length=1, max_length=200, description="A document's id.")],
+) -> JSONResponse:
+    """Where in the pipeline a document stands for a query, and what kept it out."""
+    seen = reach.view(state, caller)
+    record = seen.seen(document)
+    explain = getattr(seen, "why", None)
+    if explain is None:
+        raise wire.NotHere("this installation cannot explain; update headwater")
+    return wire.ok(_plain(explain(query, record.id)))
+
+
+def _plain(value: Any) -> Any:
+    from dataclasses import asdict, is_dataclass
+
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

@@ -1,0 +1,180 @@
+"""A request's options, in our words and in RAGFlow's -> a query's text, filter and options."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headwater.errors import UsageError
+from headwater.filters import ALL, Compare, Contains, Filter, Has, In, Not, conjoin, disjoin, parse
+from headwater.server import reach, wire
+from headwater.server.auth import Caller
+from headwater.server.state import State
+from headwater.storage.ledger import Dataset
+
+# What one request may ask for at most: more is a program reading everything, which has other ways.
+LIMITS: Mapping[str, float] = {
+    "candidates": 10_000,
+    "top_n": 1_000,
+    "offset": 100_000,
+    "rewrites": 10,
+    "rerank_depth": 1_000,
+    "window": 20,
+    "max_context_tokens": 200_000,
+    "max_sentences": 100,
+    "reflect_rounds": 5,
+    "rrf_k": 100_000,
+    "deadline_seconds": 300,
+}
+_FIXED = ("cache_size",)  # the server's business
+Id = Annotated[str, Field(max_length=200)]
+_COMPARISONS: Mapping[str, str] = {"=": "=", "==": "=", "is": "=", "≠": "!=", "!=": "!=", "not is": "!="}
+_ORDERS: Mapping[str, str] = {">": ">", "<": "<", "≥": ">=", ">=": ">=", "≤": "<=", "<=": "<="}
+
+
+class Scoped(wire.Body):
+    """Where to look. Ids may be given under either name."""
+
+    dataset_ids: list[Id] | None = Field(default=None, max_length=1000)
+    kb_ids: list[Id] | None = Field(default=None, max_length=1000)
+    document_ids: list[Id] | None = Field(default=None, max_length=1000)
+    doc_ids: list[Id] | None = Field(default=None, max_length=1000)
+    collections: list[Id] | None = Field(default=None, max_length=1000)  # by name
+    where: str = Field(default="", max_length=10_000)  # the filter language
+    metadata_condition: dict[str, Any] | None = None  # RAGFlow's filters
+    archived: bool = False  # archived documents too
+
+
+class Asked(Scoped):
+    """How to search. What is not said is as the settings say."""
+
+    mode: Literal["hybrid", "keyword", "semantic", "substring"] | None = None
+    top_n: int | None = Field(default=None, ge=1, le=1000)
+    top_k: int | None = Field(default=None, ge=1, le=10_000)  # candidates
+    candidates: int | None = Field(default=None, ge=1, le=10_000)
+    page: int = Field(default=1, ge=1, le=100_000)
+    page_size: int | None = Field(default=None, ge=1, le=1000)
+    similarity_threshold: float | None = Field(default=None, ge=-1, le=1)
+    vector_similarity_weight: float | None = Field(default=None, ge=0, le=1)
+    keyword_similarity_weight: float | None = Field(default=None, ge=0, le=1)
+    keywords_similarity_weight: float | None = Field(default=None, ge=0, le=1)
+    rerank_id: str | None = Field(default=None, max_length=200)
+    highlight: bool | None = None
+    keyword: bool | None = None  # of RAGFlow's; words are always searched for
+    cross_languages: list[str] | None = Field(default=None, max_length=20)
+    conversation_id: str | None = Field(default=None, max_length=200)
+    # Any option of the settings' section `retrieve`, by its name.
+    options: dict[str, Any] | None = None
+
+
+def chosen_datasets(state: State, caller: Caller, given: Scoped) -> list[Dataset] | None:
+    """The datasets a request names; None where it names none."""
+    ids = [*(given.dataset_ids or ()), *(given.kb_ids or ())]
+    names = given.collections or []
+    if not ids and not names:
+        return None
+    visible = reach.datasets(state, caller)
+    chosen = [reach.dataset(state, caller, id) for id in dict.fromkeys(ids)]
+    for name in names:
+        found = [one for one in visible if name in (one.name, one.collection)]
+        if not found:
+            raise reach.NotFound(f"no dataset is named {name!r}; list the datasets to see those that exist")
+        chosen += found
+    return chosen
+
+
+def filter_of(state: State, caller: Caller, given: Scoped, *, datasets: Sequence[Dataset] | None) -> Filter:
+    """What a request wants to see; what its caller may see is and-ed below."""
+    parts: list[Filter] = [parse(given.where)]
+    if datasets is not None:
+        parts.append(reach.only(datasets))
+    if documents := [*(given.document_ids or ()), *(given.doc_ids or ())]:
+        seen = reach.view(state, caller)
+        known = tuple(seen.seen(id).id for id in dict.fromkeys(documents))
+        # What people added to a document belongs to it.
+        parts.append(disjoin(In("id", known), In("manual_of", known)))
+    if given.metadata_condition:
+        parts.append(condition(given.metadata_condition))
+    return conjoin(*parts)
+
+
+def options_of(given: Asked, *, most_seconds: float) -> dict[str, Any]:
+    """The options of a query, by the names of the settings."""
+    chosen: dict[str, Any] = {}
+    for name, value in (given.options or {}).items():
+        if name in _FIXED:
+            raise UsageError(f"{name} cannot be set by a request; leave it out")
+        chosen[name] = value
+    if given.mode is not None:
+        chosen["mode"] = given.mode
+    if (candidates := given.candidates or given.top_k) is not None:
+        chosen["candidates"] = candidates
+    if given.similarity_threshold is not None:
+        chosen["threshold"] = given.similarity_threshold
+    weight = given.keyword_similarity_weight
+    weight = given.keywords_similarity_weight if weight is None else weight
+    if given.vector_similarity_weight is not None or weight is not None:
+        semantic = given.vector_similarity_weight if given.vector_similarity_weight is not None else 1 - (weight or 0)
+        chosen |= {"fusion": "weighted_score", "semantic_weight": float(semantic)}
+        chosen["keyword_weight"] = float(1 - semantic if weight is None else weight)
+        chosen.setdefault("threshold_on", "fused")
+    if given.rerank_id is not None:
+        chosen["rerank"] = given.rerank_id
+    if given.highlight is not None:
+        chosen["highlight"] = given.highlight
+    if given.cross_languages:
+        chosen["synonyms"] = True
+    chosen |= _paged(given, chosen)
+    for name, most in LIMITS.items():
+        value = chosen.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > most:
+            raise UsageError(f"{name} may be at most {most:g}, got {value!r}")
+    if isinstance(chosen.get("deadline_seconds"), int | float):
+        chosen["deadline_seconds"] = min(float(chosen["deadline_seconds"]), most_seconds)
+    return chosen
+
+
+def _paged(given: Asked, chosen: Mapping[str, Any]) -> dict[str, int]:
+    """Which part of the ranking: a page of `page_size`, of the first `top_n` where both are said."""
+    if given.page_size is None:
+        size = given.top_n
+        if size is None:
+            return {"offset": (given.page - 1) * int(chosen.get("top_n", 8))} if given.page > 1 else {}
+        return {"top_n": size, "offset": (given.page - 1) * size}
+    offset = (given.page - 1) * given.page_size
+    size = given.page_size if given.top_n is None else min(given.page_size, given.top_n - offset)
+    return {"top_n": max(1, size), "offset": offset if size > 0 else given.top_n or offset}
+
+
+def condition(told: Mapping[str, Any]) -> Filter:
+    """RAGFlow's `{logic, conditions: [{name, comparison_operator, value}]}` as a filter."""
+    conditions = told.get("conditions")
+    if not isinstance(conditions, list) or not all(isinstance(one, dict) for one in conditions):
+        raise UsageError("metadata_condition needs `conditions`, a list of {name, comparison_operator, value}")
+    if len(conditions) > 100:
+        raise UsageError("metadata_condition may have at most 100 conditions")
+    parts = [_one(one) for one in conditions]
+    if not parts:
+        return ALL
+    return disjoin(*parts) if told.get("logic") == "or" else conjoin(*parts)
+
+
+def _one(told: Mapping[str, Any]) -> Filter:
+    name, how, value = told.get("name"), told.get("comparison_operator", "="), told.get("value")
+    if not isinstance(name, str) or not isinstance(how, str):
+        raise UsageError(f"a condition needs a name and a comparison_operator, got {dict(told)!r}")
+    if how in ("empty", "not empty"):
+        return Not(Has(name)) if how == "empty" else Has(name)
+    if how in ("in", "not in"):
+        values = tuple(value) if isinstance(value, list) else tuple(part.strip() for part in str(value).split(","))
+        return In(name, values) if how == "in" else Not(In(name, values))
+    if how in ("contains", "not contains", "start with", "end with"):
+        found = Contains(name, str(value))
+        return Not(found) if how == "not contains" else found
+    if how in _COMPARISONS or how in _ORDERS:
+        if not isinstance(value, str | int | float | bool):
+            raise UsageError(f"a condition's value is a text, a number or true or false, got {value!r}")
+        op: Any = _COMPARISONS.get(how) or _ORDERS[how]
+        return Compare(name, op, value)
+    known = ", ".join([*_COMPARISONS, *_ORDERS, "in", "not in", "contains", "not contains", "empty", "not empty"])
+    raise UsageError(f"no comparison_operator {how!r}; there are: {known}")

@@ -1,0 +1,228 @@
+"""Passages over HTTP: list them, start and stop indexing, add, edit and delete.
+
+A passage that a client adds or edits becomes a small document of its own, linked to its parent: so its text is a slice
+of a document like any other's, and indexing the parent again keeps it. One that is deleted or edited is left out of the
+parent's text from then on.
+"""
+
+import secrets
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from headwater.errors import NotFound
+from headwater.server import reach, wire
+from headwater.server.auth import Reader, Writer
+from headwater.server.promises import promise, start
+from headwater.server.relabel import followed, relabel
+from headwater.server.removal import MANUAL_OF, manual_of, remove_documents
+from headwater.server.state import Shared, State
+from headwater.storage.ledger import Dataset
+from headwater.types import Chunk, Record
+
+router = APIRouter(prefix="/api/v1/datasets/{dataset_id}", tags=["chunks"], responses=wire.ERRORS)
+MANUAL_URI = "#manual-"
+
+
+class DocumentIds(wire.Body):
+    """Which documents."""
+
+    model_config = wire.examples({"document_ids": ["149288c2dfeeb76d0ece"]})
+    document_ids: list[str] = Field(min_length=1, max_length=10_000)
+    priority: int = Field(default=0, ge=-1000, le=1000)
+
+
+class NewChunk(wire.Body):
+    """A passage to add to a document."""
+
+    model_config = wire.examples({"content": "The leave may be split in two.", "important_keywords": ["leave"]})
+    content: str = Field(min_length=1, max_length=100_000)
+    important_keywords: list[Annotated[str, Field(max_length=200)]] | None = Field(default=None, max_length=100)
+    questions: list[Annotated[str, Field(max_length=1000)]] | None = Field(default=None, max_length=100)
+
+
+class ChunkChanges(wire.Body):
+    """What a passage shall say instead."""
+
+    model_config = wire.examples({"content": "The leave may be split in three."})
+    content: str | None = Field(default=None, min_length=1, max_length=100_000)
+    important_keywords: list[Annotated[str, Field(max_length=200)]] | None = Field(default=None, max_length=100)
+    available: bool | None = None
+
+
+class ChunkIds(wire.Body):
+    """Which passages; None for all."""
+
+    model_config = wire.examples({"chunk_ids": ["149288c2dfeeb76d0ece:0-120"]})
+    chunk_ids: list[str] | None = Field(default=None, max_length=10_000)
+
+
+@router.post("/chunks", response_model=wire.Success, summary="Start indexing")
+def start_indexing(state: Shared, caller: Writer, dataset_id: str, given: DocumentIds) -> JSONResponse:
+    """Documents that were uploaded, or that failed; what is being worked on goes on."""
+    dataset = reach.own_dataset(state, caller, dataset_id)
+    jobs = []
+    for id in dict.fromkeys(given.document_ids):
+        last = state.ledger.jobs.latest([id]).get(id)
+        original = state.ledger.originals.get(id)
+        if original is None or (original.owner, original.collection) != (dataset.owner, dataset.collection):
+            record = reach.document(state, caller, within=dataset, given=id)  # it came another way, and is there
+            if record.state == "failed" and last is not None:
+                state.ledger.jobs.retry(last.id)
+            continue
+        if last is not None and (last.is_open or last.state == "completed"):
+            if last.is_open and given.priority:
+                state.ledger.jobs.prioritise(last.id, given.priority)
+            jobs.append(last.id)
+            continue
+        labels = dict(last.work.get("labels", {})) if last is not None else {}
+        jobs.append(start(state, original, labels=labels, priority=given.priority).id)
+    state.worker.wake()
+    return wire.ok({"jobs": jobs})
+
+
+@router.delete("/chunks", response_model=wire.Success, summary="Stop indexing")
+def stop_indexing(state: Shared, caller: Writer, dataset_id: str, given: DocumentIds) -> JSONResponse:
+    """What waits is cancelled; what a worker has in hand is finished."""
+    dataset = reach.own_dataset(state, caller, dataset_id)
+    cancelled = 0
+    for id in dict.fromkeys(given.document_ids):
+        job = state.ledger.jobs.latest([id]).get(id)
+        if job is None or (job.owner, job.collection) != (dataset.owner, dataset.collection):
+            reach.document(state, caller, within=dataset, given=id)
+        elif job.is_open:
+            cancelled += state.ledger.jobs.cancel(job.id)
+    return wire.ok({"cancelled": cancelled})
+
+
+@router.get("/documents/{document_id}/chunks", response_model=wire.Success, summary="List passages")
+def list_chunks(
+    *,
+    state: Shared,
+    caller: Reader,
+    dataset_id: str,
+    document_id: str,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    page_size: Annotated[int, Query(ge=1, le=1000)] = 30,
+    keywords: Annotated[str, Query(max_length=1000)] = "",
+    id: str = "",
+) -> JSONResponse:
+    """In the order of the text, then those that people added."""
+    dataset = reach.dataset(state, caller, dataset_id)
+    record = reach.document(state, caller, within=dataset, given=document_id)
+    found = _passages(state, record)
+    if id:
+        found = [one for one in found if one[0].name == id]
+        if not found:
+            raise NotFound(f"the document has no passage {id!r}: its text may have changed; list the passages")
+    if keywords:
+        found = [one for one in found if keywords.casefold() in one[0].text.casefold()]
+    start_at = (page - 1) * page_size
+    shown = [_shape(chunk, owner, record, dataset) for chunk, owner in found[start_at : start_at + page_size]]
+    return wire.ok({"chunks": shown, "doc": wire.document_shape(record, dataset_id=dataset.id), "total": len(found)})
+
+
+@router.post("/documents/{document_id}/chunks", response_model=wire.Success, summary="Add a passage")
+def add_chunk(state: Shared, caller: Writer, dataset_id: str, document_id: str, given: NewChunk) -> JSONResponse:
+    """It can be found as soon as it is indexed, and stays when the document is indexed again."""
+    dataset = reach.own_dataset(state, caller, dataset_id)
+    record = reach.document(state, caller, within=dataset, given=document_id)
+    made = _write(
+        state,
+        dataset,
+        record,
+        content=given.content,
+        keywords=given.important_keywords or [],
+        questions=given.questions or [],
+    )
+    return wire.ok({"chunk": made})
+
+
+@router.put("/documents/{document_id}/chunks/{chunk_id}", response_model=wire.Success, summary="Edit a passage")
+def edit_chunk(
+    *, state: Shared, caller: Writer, dataset_id: str, document_id: str, chunk_id: str, given: ChunkChanges
+) -> JSONResponse:
+    """The passage is left out of its document, and another one stands for it."""
+    dataset = reach.own_dataset(state, caller, dataset_id)
+    record = reach.document(state, caller, within=dataset, given=document_id)
+    chunk, owner = _one(state, record, chunk_id)
+    if given.content is None and given.available is not False:
+        return wire.ok(_shape(chunk, owner, record, dataset))
+    _leave_out(state, [(chunk, owner)], record)
+    if given.available is False:
+        return wire.ok(None)
+    said, keywords = given.content or chunk.text, given.important_keywords or []
+    return wire.ok(_write(state, dataset, record, content=said, keywords=keywords, questions=[]))
+
+
+@router.delete("/documents/{document_id}/chunks", response_model=wire.Success, summary="Delete passages")
+def delete_chunks(state: Shared, caller: Writer, dataset_id: str, document_id: str, given: ChunkIds) -> JSONResponse:
+    """They are found no more; the document's text stays as it is. Without ids, all of them."""
+    dataset = reach.own_dataset(state, caller, dataset_id)
+    record = reach.document(state, caller, within=dataset, given=document_id)
+    if given.chunk_ids is None:
+        chosen = _passages(state, record)
+    else:
+        chosen = [_one(state, record, id) for id in dict.fromkeys(given.chunk_ids)]
+    _leave_out(state, chosen, record)
+    return wire.ok({"deleted": len(chosen)})
+
+
+def _passages(state: State, record: Record) -> list[tuple[Chunk, Record]]:
+    found = [(chunk, record) for chunk in state.kb.catalog.chunks_of(record.id)]
+    for manual in manual_of(state, record):
+        found += [(chunk, manual) for chunk in state.kb.catalog.chunks_of(manual.id)]
+    return found
+
+
+def _one(state: State, record: Record, id: str) -> tuple[Chunk, Record]:
+    for chunk, owner in _passages(state, record):
+        if chunk.name == id:
+            return chunk, owner
+    raise NotFound(f"the document has no passage {id!r}: its text may have changed; list the passages")
+
+
+def _leave_out(state: State, chosen: list[tuple[Chunk, Record]], record: Record) -> None:
+    manual = {owner.id: owner for _, owner in chosen if owner.id != record.id}
+    if manual:
+        remove_documents(state, list(manual.values()))
+    spans = [list(chunk.span) for chunk, owner in chosen if owner.id == record.id]
+    if spans:
+        relabel(state, record, {"hide": spans})
+
+
+def _write(
+    state: State, dataset: Dataset, record: Record, *, content: str, keywords: list[str], questions: list[str]
+) -> dict[str, Any]:
+    uri = f"{record.uri}{MANUAL_URI}{secrets.token_hex(6)}"
+    meta: dict[str, Any] = {MANUAL_OF: record.id, "strategy": "whole"}
+    meta |= {"important_keywords": keywords} if keywords else {}
+    meta |= {"questions": questions} if questions else {}
+    labels = {
+        "title": record.title,
+        "tags": list(dict.fromkeys([*record.tags, *keywords])),
+        "folder": record.folder,
+        "content_type": record.content_type,
+        "description": " ".join(questions),
+        "meta": meta,
+    }
+    _, job = promise(
+        state, dataset, uri=uri, data=content.encode(), name="passage.txt", mime="text/plain", labels=labels, priority=1
+    )
+    assert job is not None
+    done = followed(state, job)
+    made = state.kb.catalog.record(job.document)
+    found = state.kb.catalog.chunks_of(job.document)
+    if made is None or not found:
+        if done.state in ("failed", "empty"):
+            raise wire.Conflict(f"the passage cannot be indexed: {done.reason}")
+        return {"id": f"{job.document}:0-{len(content)}", "content": content, "job_id": job.id}
+    return _shape(found[0], made, record, dataset)
+
+
+def _shape(chunk: Chunk, owner: Record, record: Record, dataset: Dataset) -> dict[str, Any]:
+    """A passage under the document it was added to."""
+    told = wire.chunk_shape(chunk, owner, dataset_id=dataset.id)
+    return {**told, "document_id": record.id, "document_name": wire.name_of(record), "manual": owner.id != record.id}

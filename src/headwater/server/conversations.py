@@ -1,0 +1,152 @@
+"""Conversations over HTTP, as the page has them: list and search, go on with one, look at it again, export, delete."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import Field
+
+from headwater.errors import NotFound
+from headwater.server import reach, wire
+from headwater.server.answers import STREAM_HEADERS, answer_shape, event_lines, remember, streamed, whole
+from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
+from headwater.server.auth import Caller, Reader
+from headwater.server.retrieval import Question
+from headwater.server.state import Shared, State
+from headwater.turns import Conversation, Turn, plain_citation
+from headwater.types import attributes
+
+router = APIRouter(prefix="/api/v1", tags=["conversations"], responses=wire.ERRORS)
+
+MAX_ANSWER_SECONDS = 300.0
+
+
+class Said(Asked):
+    """The next message of a conversation, or the first of a new one."""
+
+    model_config = wire.examples({"question": "And for fathers?", "conversation_id": "", "stream": True})
+    question: Question
+    stream: bool = False
+    use_knowledge_base: bool = True
+    llm: str | None = Field(default=None, max_length=100)
+
+
+class Named(wire.Body):
+    """Another title."""
+
+    model_config = wire.examples({"title": "Parental leave"})
+    title: str = Field(min_length=1, max_length=200)
+
+
+@router.post(
+    "/conversations",
+    summary="Say something",
+    response_model=wire.Success,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def say(state: Shared, caller: Reader, given: Said) -> Any:
+    """The answer, whole or as server-sent events; `conversation_id` in it says where to go on."""
+    events = await state.retrieval.run(
+        lambda: _prepared(state, caller, given), deadline_seconds=state.settings.deadline_seconds
+    )
+    if given.stream:
+        stream = streamed(state, events, shape=lambda event: event_lines(event, caller=caller, state=state))
+        return StreamingResponse(stream, media_type="text/event-stream", headers=STREAM_HEADERS)
+    answer = await whole(state, events)
+    remember(state, caller, answer)
+    return wire.ok(answer_shape(answer))
+
+
+def _prepared(state: State, caller: Caller, given: Said) -> Any:
+    where = filter_of(state, caller, given, datasets=chosen_datasets(state, caller, given))
+    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
+    if given.llm:
+        options["llm"] = given.llm
+    seen = reach.view(state, caller)
+    if given.conversation_id:
+        seen.conversations.get(given.conversation_id)  # refused before anything is streamed
+    return seen.chat_stream(
+        given.question,
+        conversation=given.conversation_id or "",
+        use_knowledge_base=given.use_knowledge_base,
+        where=where,
+        options=options,
+    )
+
+
+@router.get("/conversations", response_model=wire.Success, summary="List conversations")
+def listed(
+    state: Shared,
+    caller: Reader,
+    q: Annotated[str, Query(max_length=1000, description="Only those that hold this text.")] = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    page_size: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> JSONResponse:
+    """The caller's own, the latest first, without what was said."""
+    kept = reach.view(state, caller).conversations
+    found = kept.search(q, limit=page_size) if q else kept.latest(limit=page_size, offset=(page - 1) * page_size)
+    return wire.ok({"conversations": [_shape(one) for one in found]})
+
+
+@router.get("/conversations/{conversation_id}", response_model=wire.Success, summary="A conversation")
+def one(state: Shared, caller: Reader, conversation_id: str) -> JSONResponse:
+    """All that was said; an answer whose sources changed since names them in `stale`."""
+    seen = reach.view(state, caller)
+    found = seen.conversations.get(conversation_id)
+    turns = [_turn(seen, turn) if _may_see(seen, caller, turn) else _veiled(turn) for turn in found.turns]
+    return wire.ok({**_shape(found), "turns": turns})
+
+
+@router.put("/conversations/{conversation_id}", response_model=wire.Success, summary="Rename a conversation")
+def rename(state: Shared, caller: Reader, conversation_id: str, given: Named) -> JSONResponse:
+    """Give it another title."""
+    reach.view(state, caller).conversations.rename(conversation_id, given.title)
+    return wire.ok({"id": conversation_id})
+
+
+@router.delete("/conversations/{conversation_id}", response_model=wire.Success, summary="Delete a conversation")
+def delete(state: Shared, caller: Reader, conversation_id: str) -> JSONResponse:
+    """With everything that was said in it."""
+    reach.view(state, caller).conversations.delete(conversation_id)
+    return wire.ok({"id": conversation_id})
+
+
+def _shape(found: Conversation) -> dict[str, Any]:
+    names = ("id", "title", "created", "updated", "count")
+    return {name: getattr(found, name) for name in names}
+
+
+def _may_see(seen: Any, caller: Caller, turn: Turn) -> bool:
+    """A key for some collections shows no answer that quotes another."""
+    if not caller.collections:
+        return True
+    records = [seen.catalog.record(one.document_id) for one in turn.citations]
+    return all(record is None or seen.scope.matches(attributes(record)) for record in records)
+
+
+def _veiled(turn: Turn) -> dict[str, Any]:
+    return {"role": turn.role, "content": "…", "answer_id": "", "created": turn.created, "citations": [], "stale": []}
+
+
+def _turn(seen: Any, turn: Turn) -> dict[str, Any]:
+    """What was said, and how it stands now."""
+    stale: list[str] = []
+    accepted = True
+    if turn.answer_id:
+        try:
+            kept = seen.replay(turn.answer_id)
+            accepted = kept.accepted
+            changed = set(kept.stale)
+            stale = list(dict.fromkeys(one.title or one.uri for one in kept.citations if one.uri in changed))
+        except NotFound:  # not kept, or erased since
+            stale = []
+    return {
+        "role": turn.role,
+        "content": turn.content,
+        "answer_id": turn.answer_id,
+        "model": turn.model,
+        "created": turn.created,
+        "citations": [plain_citation(one) for one in turn.citations],
+        "accepted": accepted,
+        "stale": stale,
+    }

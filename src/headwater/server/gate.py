@@ -1,0 +1,170 @@
+"""Every request in, every answer out: ids, limits, who may call from where, headers, one line in the log."""
+
+import asyncio
+import re
+import secrets
+import time
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater.config import Server
+from headwater.server import logs, wire
+
+MAX_PLAIN_BYTES = 32 * 1024**2  # of a body that is no upload
+SLOW_SECONDS = 30.0  # between two pieces of a body
+_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_PORT = re.compile(r":\d+$")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; frame-src 'self' blob:; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    b"content-security-policy": CONTENT_SECURITY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), microphone=(), geolocation=()",
+}
+
+
+class Gate:
+    """An ASGI layer around the application."""
+
+    def __init__(
+        self, app: ASGIApp, *, settings: Server, open_access: bool, allowed_hosts: tuple[str, ...] = ("*",)
+    ) -> None:
+        self.app, self.settings, self.open_access, self.allowed_hosts = app, settings, open_access, allowed_hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        given = headers.get("x-request-id", "")
+        scope["headwater.request_id"] = id = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        passage = _Passage(scope, send, id=id, origin=self._allowed_origin(headers))
+        began = time.perf_counter()
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, passage.send)
+        elif scope["method"] == "OPTIONS" and passage.origin:
+            await _preflight(passage.send)
+        else:
+            await self.app(scope, _Body(receive, limit=self._limit(headers)).receive, passage.send)
+        self._note(scope, passage, began)
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> ASGIApp | None:
+        path = scope["path"]
+        host = _PORT.sub("", headers.get("host", "").lower())
+        if "*" not in self.allowed_hosts and host not in self.allowed_hosts:
+            told = f"this server does not answer for the host {host!r}"
+            return wire.failed(wire.Fault(400, "ARGUMENT_ERROR"), told, path=path)
+        origin = headers.get("origin", "")
+        if (
+            origin
+            and scope["method"] not in _SAFE_METHODS
+            and not self._allowed_origin(headers)
+            and not headers.get("authorization")
+        ):
+            # A page of somebody else's in the person's own browser: it has no key, and the server may need none.
+            told = f"pages of {origin!r} may not call this server; see server.cors_origins"
+            return wire.failed(wire.Fault(403, "AUTHENTICATION_ERROR"), told, path=path)
+        if (length := headers.get("content-length", "")) and (
+            not length.isdigit() or int(length) > self._limit(headers)
+        ):
+            told = f"a body may have {self._limit(headers)} bytes, got {length!r}"
+            return wire.failed(wire.Fault(413, "ARGUMENT_ERROR"), told, path=path)
+        return None
+
+    def _allowed_origin(self, headers: dict[str, str]) -> str:
+        """The origin of a page that may call: the server's own, or one of the settings."""
+        origin = headers.get("origin", "")
+        own = origin.partition("://")[2].lower() == headers.get("host", "").lower()
+        return origin if origin and (own or origin in self.settings.cors_origins) else ""
+
+    def _limit(self, headers: dict[str, str]) -> int:
+        upload = headers.get("content-type", "").lower().startswith("multipart/form-data")
+        most = self.settings.max_body_bytes
+        return most if upload else min(most, MAX_PLAIN_BYTES)
+
+    def _note(self, scope: Scope, passage: "_Passage", began: float) -> None:
+        seconds = time.perf_counter() - began
+        route = scope.get("route")
+        path = getattr(route, "path", "other")
+        state = getattr(scope["app"].state, "headwater", None) if "app" in scope else None
+        if state is not None:
+            state.meters.requests.labels(scope["method"], path, str(passage.status)).observe(seconds)
+        if path not in ("/metrics", "/healthz", "/readyz"):
+            logs.tell(
+                "Request",
+                request_id=passage.id,
+                method=scope["method"],
+                route=path,
+                status=passage.status,
+                latency_ms=round(seconds * 1000, 2),
+            )
+
+
+class _Passage:
+    """The way out: adds the headers that every answer has."""
+
+    def __init__(self, scope: Scope, send: Send, *, id: str, origin: str) -> None:
+        self._scope, self._send, self.id, self.origin, self.status = scope, send, id, origin, 0
+
+    async def send(self, message: Message) -> None:
+        """Pass an answer on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            present = {name.lower() for name, _ in message.get("headers", [])}
+            added = [(name, value) for name, value in HEADERS.items() if name not in present]
+            added.append((b"x-request-id", self.id.encode()))
+            if self.origin:
+                added += [(b"access-control-allow-origin", self.origin.encode("latin-1")), (b"vary", b"Origin")]
+            if b"cache-control" not in present:
+                added.append((b"cache-control", b"no-store"))
+            message["headers"] = [*message.get("headers", []), *added]
+        await self._send(message)
+
+
+class _Body:
+    """The way in: counts what comes, and does not wait for ever."""
+
+    def __init__(self, receive: Receive, *, limit: int) -> None:
+        self._receive, self._limit, self._bytes, self._whole = receive, limit, 0, False
+
+    async def receive(self) -> Message:
+        """The next piece."""
+        if self._whole:
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), SLOW_SECONDS)
+        except TimeoutError:
+            # Of a kind that whoever reads the body passes on as it is.
+            raise HTTPException(408, f"nothing of the body came for {SLOW_SECONDS:g} s") from None
+        if message["type"] == "http.request":
+            self._bytes += len(message.get("body", b""))
+            self._whole = not message.get("more_body", False)
+            if self._bytes > self._limit:
+                raise HTTPException(413, f"a body may have {self._limit} bytes, and more came")
+        return message
+
+
+async def _preflight(send: Any) -> None:
+    allowed = [
+        (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+        (b"access-control-allow-headers", b"authorization, content-type, x-request-id"),
+        (b"access-control-max-age", b"600"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": allowed})
+    await send({"type": "http.response.body", "body": b""})
+
+
+LOOPBACK_HOSTS = tuple(sorted(_LOOPBACK))

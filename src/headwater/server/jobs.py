@@ -1,0 +1,83 @@
+"""Jobs over HTTP: where each stands, and cancel, retry, hurry."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from headwater.errors import NotFound
+from headwater.server import reach, wire
+from headwater.server.auth import Caller, Reader, Writer
+from headwater.server.state import Shared, State
+from headwater.storage.ledger import Job
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=wire.ERRORS)
+_States = Literal["pending", "processing", "indexed", "completed", "empty", "failed", "cancelled"]
+
+
+class Urgency(wire.Body):
+    """How urgent a job is."""
+
+    model_config = wire.examples({"priority": 10})
+    priority: int = Field(ge=-1000, le=1000)  # more is sooner
+
+
+@router.get("/jobs", response_model=wire.Success, summary="List jobs")
+def list_jobs(
+    state: Shared,
+    caller: Reader,
+    state_is: Annotated[list[_States] | None, Query(alias="state")] = None,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    page_size: Annotated[int, Query(ge=1, le=1000)] = 30,
+) -> JSONResponse:
+    """Your own, the latest first, and how many are in each state."""
+    found = state.ledger.jobs.of(caller.owner, states=state_is or (), limit=page_size, offset=(page - 1) * page_size)
+    if caller.collections:
+        own = {one.collection for one in reach.datasets(state, caller) if one.owner == caller.owner}
+        found = [job for job in found if job.collection in own]
+        return wire.ok({"jobs": [wire.job_shape(job) for job in found], "counts": {}})
+    return wire.ok({"jobs": [wire.job_shape(job) for job in found], "counts": state.ledger.jobs.counts(caller.owner)})
+
+
+@router.get("/jobs/{job_id}", response_model=wire.Success, summary="Where a job stands")
+def get_job(state: Shared, caller: Reader, job_id: str) -> JSONResponse:
+    """State, stage, percent, and the reason where it failed."""
+    return wire.ok(wire.job_shape(_own(state, caller, job_id)))
+
+
+@router.post("/jobs/{job_id}/cancel", response_model=wire.Success, summary="Cancel a job")
+def cancel_job(state: Shared, caller: Writer, job_id: str) -> JSONResponse:
+    """While nobody has begun with it."""
+    job = _own(state, caller, job_id)
+    if not state.ledger.jobs.cancel(job.id):
+        raise wire.Conflict(f"the job is {job.state}; only a pending one can be cancelled")
+    return wire.ok(wire.job_shape(_own(state, caller, job_id)))
+
+
+@router.post("/jobs/{job_id}/retry", response_model=wire.Success, summary="Try a job again")
+def retry_job(state: Shared, caller: Writer, job_id: str) -> JSONResponse:
+    """One that failed, was empty or was cancelled."""
+    job = _own(state, caller, job_id)
+    if not state.ledger.jobs.retry(job.id):
+        raise wire.Conflict(f"the job is {job.state}; only one that failed, was empty or was cancelled is tried again")
+    state.worker.wake()
+    return wire.ok(wire.job_shape(_own(state, caller, job_id)))
+
+
+@router.put("/jobs/{job_id}", response_model=wire.Success, summary="Hurry a job")
+def hurry_job(state: Shared, caller: Writer, job_id: str, given: Urgency) -> JSONResponse:
+    """A higher priority is worked on sooner."""
+    job = _own(state, caller, job_id)
+    state.ledger.jobs.prioritise(job.id, given.priority)
+    return wire.ok(wire.job_shape(_own(state, caller, job_id)))
+
+
+def _own(state: State, caller: Caller, id: str) -> Job:
+    job = state.ledger.jobs.get(id)
+    seen = job is not None and job.owner == caller.owner
+    if seen and job is not None and caller.collections:
+        seen = job.collection in {one.collection for one in reach.datasets(state, caller) if one.owner == caller.owner}
+    if job is None or not seen:
+        raise NotFound(f"no job has the id {id!r}; list the jobs to see those that exist")
+    return job

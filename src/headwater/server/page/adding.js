@@ -1,0 +1,182 @@
+// Files, folders, addresses, bookmarks -> documents, while the reader goes on reading.
+
+import { app, get, post, upload } from "./api.js";
+import { t } from "./i18n.js";
+import { h, memory } from "./kit.js";
+import { toast } from "./said.js";
+
+const AT_ONCE = 20; // files to a request, so that the first are indexed while the rest is sent
+const OPEN = ["pending", "processing"];
+const PACE_SECONDS = 1;
+const watchers = new Set(); // who wants to know that documents changed
+let following = false;
+
+/** Be told when something was added, indexed or removed, until the returned function is called. */
+export function onChange(watcher) {
+  watchers.add(watcher);
+  return () => watchers.delete(watcher);
+}
+
+export async function changed() {
+  try {
+    const about = await get("/api/v1/about");
+    app.set({ about, collections: about.collections });
+  } catch {
+    /* the next call says what is wrong */
+  }
+  for (const watcher of [...watchers]) watcher();
+}
+
+/** Every document that may be seen, of one collection or of all. */
+export async function documents({ collection = "", keywords = "", size = 200 } = {}) {
+  const asked = (app.get("collections") || []).filter((one) => !collection || one.name === collection);
+  const found = await Promise.all(asked.map((one) => get(`/api/v1/datasets/${encodeURIComponent(one.id)}/documents`, { page_size: size, orderby: "update_time", keywords })));
+  const all = found.flatMap((one, at) => one.docs.map((document) => ({ ...document, collection: asked[at].name, own: asked[at].owner === app.get("about").owner })));
+  all.sort((a, b) => (b.update_time || b.create_time) - (a.update_time || a.create_time));
+  return Object.assign(all, { total: found.reduce((sum, one) => sum + one.total, 0) });
+}
+
+/** Where new documents go: the collection that is looked at, else the first of one's own, else one that is made. */
+async function target() {
+  const about = app.get("about");
+  const own = (app.get("collections") || []).filter((one) => one.owner === about?.owner);
+  const chosen = own.find((one) => one.name === memory.get("library"));
+  if (chosen) return chosen;
+  return own.find((one) => one.name !== "station") || post("/api/v1/datasets", { name: "default" });
+}
+
+/** Send files; a toast says how far they are, and then how far their indexing is. */
+export async function adding(files) {
+  if (!files.length) return;
+  const said = toast(t("add.sending", { n: files.length }), { progress: true });
+  try {
+    const { id, name } = await target();
+    for (let at = 0; at < files.length; at += AT_ONCE) {
+      const form = new FormData();
+      const part = files.slice(at, at + AT_ONCE);
+      for (const file of part) form.append("file", file.file || file, (file.file || file).name);
+      await upload(`/api/v1/datasets/${encodeURIComponent(id)}/documents`, form, (share) => said.at((at + share * part.length) / files.length));
+    }
+    said.end();
+    toast(t("add.sent", { n: files.length, name }));
+    await changed();
+    follow();
+  } catch (error) {
+    said.end();
+    toast(error.message === "offline" ? t("offline") : error.message);
+  }
+}
+
+/** The files of a drop, those in folders too. */
+export async function dropped(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  if (!entries.length) return [...transfer.files];
+  const found = [];
+  const walk = async (entry) => {
+    if (entry.isFile) found.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
+    else {
+      const reader = entry.createReader();
+      for (;;) {
+        const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+        if (!some.length) break;
+        for (const one of some) await walk(one);
+      }
+    }
+  };
+  for (const entry of entries) await walk(entry);
+  return found.filter((file) => !file.name.startsWith("."));
+}
+
+function picked(attributes, then) {
+  const input = h("input", { type: "file", multiple: true, hidden: true, "aria-label": t("add.files"), ...attributes, onchange: () => {
+    then([...input.files]);
+    input.remove();
+  }, oncancel: () => input.remove() });
+  document.body.append(input);
+  input.click();
+}
+
+export const pickFiles = () => picked({}, adding);
+export const pickFolder = () => picked({ webkitdirectory: "" }, (files) => adding(files.filter((file) => !file.name.startsWith("."))));
+export const pickBookmarks = () => picked({ accept: ".html,.htm,.csv,.json", multiple: false }, (files) => files[0] && bookmarks(files[0]));
+
+export async function addUrls(urls) {
+  const { id, name } = await target();
+  let failed = "";
+  let done = 0;
+  for (const one of urls) {
+    try {
+      await post("/api/v1/ingest/url", { dataset_id: id, ...one });
+      done += 1;
+    } catch (error) {
+      failed = error.message;
+    }
+  }
+  toast(failed ? t("add.some", { done, n: urls.length, reason: failed }) : t("add.sent", { n: done, name }));
+  if (done) await changed();
+  follow();
+}
+
+/** A browser's export: its addresses with their titles and folders; the folder is kept as a tag. */
+async function bookmarks(file) {
+  const parsed = new DOMParser().parseFromString(await file.text(), "text/html"); // runs and fetches nothing
+  const found = [...parsed.querySelectorAll("a[href]")].map((link) => {
+    const folders = [];
+    for (let list = link.closest("dl"); list; list = list.parentElement?.closest("dl")) {
+      const title = list.previousElementSibling?.matches?.("h3") ? list.previousElementSibling : list.parentElement?.querySelector(":scope > h3");
+      if (title) folders.unshift(title.textContent.trim());
+    }
+    const tags = (link.getAttribute("tags") || "").split(",").map((tag) => tag.trim()).filter(Boolean);
+    return { url: link.getAttribute("href"), title: link.textContent.trim().slice(0, 500), folder: folders.join("/"), tags };
+  }).filter((one) => /^https?:\/\//i.test(one.url));
+  const unique = [...new Map(found.map((one) => [one.url, one])).values()];
+  if (unique.length) await addUrls(unique);
+  else toast(t("add.no.bookmarks"));
+}
+
+export async function loadSample() {
+  try {
+    await post("/api/v1/sample");
+    await follow();
+  } catch (error) {
+    toast(error.message);
+  }
+}
+
+/** Look after the jobs that are open, until there are none; every change is told. */
+export async function follow() {
+  if (following || !app.get("about")) return;
+  following = true;
+  let before = "";
+  let meter = null;
+  let most = 0;
+  try {
+    for (;;) {
+      const { jobs, counts } = await get("/api/v1/jobs", { state: OPEN, page_size: 100 });
+      const open = Math.max(jobs.length, OPEN.reduce((sum, name) => sum + (counts[name] || 0), 0));
+      const now = JSON.stringify(jobs.map((job) => [job.id, job.state, job.percent]));
+      app.set({ jobs });
+      if (open) {
+        most = Math.max(most, open);
+        meter ??= toast(t("jobs.open", { n: open }), { progress: true });
+        meter.say(t("jobs.open", { n: open }));
+        meter.at((most - open + (jobs[0]?.percent || 0) / 100) / most);
+      }
+      if (now !== before) await changed();
+      before = now;
+      if (!open) break;
+      await new Promise((resolve) => setTimeout(resolve, PACE_SECONDS * 1000));
+    }
+    if (meter) {
+      meter.at(1);
+      meter.say(t("jobs.done"));
+      meter.linger();
+      meter = null;
+    }
+  } catch {
+    /* signed out or offline: the views say so */
+  } finally {
+    meter?.end();
+    following = false;
+  }
+}

@@ -1,0 +1,185 @@
+// The shell: the bar, the five places, what is said in passing, keys of the keyboard, and files dropped anywhere.
+
+import { app, get, Failed } from "./api.js";
+import { adding, dropped, follow } from "./adding.js";
+import { language, setLanguage, t } from "./i18n.js";
+import { address, fill, h, memory } from "./kit.js";
+import { fault, toast } from "./said.js";
+
+const PLACES = ["ask", "search", "library", "quality", "system"];
+const root = document.documentElement;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let current = null; // what the view on show left behind: {leave, keys, changed}
+let shown = "";
+
+function theme() {
+  const chosen = memory.get("theme");
+  root.dataset.theme = chosen || (dark.matches ? "dark" : "light");
+}
+
+function bar() {
+  const here = address.read().place;
+  const place = here === "document" ? "library" : here;
+  const link = (name) =>
+    h("a", { href: address.to(name), "aria-current": name === place ? "page" : null }, t(`place.${name}`));
+  const other = language() === "zh" ? "en" : "zh";
+  const isDark = root.dataset.theme === "dark";
+  return h("header.bar",
+    h("a.name", { href: address.to("ask"), "aria-label": "Headwater" }, logo(), h("span", "Headwater")),
+    h("nav.places", { "aria-label": t("places") }, PLACES.map(link)),
+    h("div.tools",
+      h("button.quiet", { lang: other, onclick: () => choose("language", other), "aria-label": t("language.other") },
+        other === "zh" ? "中文" : "English"),
+      h("button.quiet", { onclick: () => choose("theme", isDark ? "light" : "dark") }, t(isDark ? "theme.light" : "theme.dark")),
+      h("button.quiet", { onclick: shortcuts, "aria-label": t("keys.title"), title: t("keys.title") }, "?"),
+    ));
+}
+
+function logo() {
+  const wave = (y) => h("path", { d: `M4 ${y}c3-3 5 3 8 0s5 3 8 0` });
+  return h("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, h("path", { d: "M12 3v5" }), wave(12), wave(18));
+}
+
+function choose(what, value) {
+  memory.set(what, value);
+  if (what === "language") setLanguage(value);
+  theme();
+  shown = "";
+  show();
+}
+
+async function show() {
+  const { place, rest, query } = address.read();
+  const name = place === "document" ? "document" : PLACES.includes(place) ? place : "ask";
+  const key = `${name}/${rest.join("/")}`;
+  if (key === shown && current?.changed) return current.changed(query);
+  shown = key;
+  current?.leave?.();
+  current = null;
+  const main = frame(name);
+  try {
+    const view = await import(`./${name}.js`);
+    if (shown === key) current = (await view.show(main, { rest, query })) || {};
+  } catch (error) {
+    fill(main, h("div.page", fault(error, () => ((shown = ""), show()))));
+    if (!(error instanceof Failed)) throw error;
+  }
+}
+
+/** The shell around a view; it is there before anything was asked of the server. */
+function frame(name) {
+  root.lang = language() === "zh" ? "zh-CN" : "en";
+  document.title = `${t(`place.${PLACES.includes(name) ? name : "library"}`)} · Headwater`;
+  const main = h("main", { id: "main", tabindex: -1 });
+  const toasts = document.querySelector(".toasts") || h("div.toasts", { role: "status", "aria-live": "polite" });
+  fill(document.body, h("a.skip", { href: "#main", onclick: (event) => (event.preventDefault(), main.focus()) }, t("skip")),
+    bar(), main, toasts);
+  document.body.dataset.drop = t("add.drop");
+  return main;
+}
+
+/** Who is asking and what there is; everything else waits for it only where it must. */
+export async function look() {
+  const about = await get("/api/v1/about");
+  app.set({ about, collections: about.collections, signIn: false });
+}
+
+// ---------------------------------------------------------------------------------------------- the keyboard
+
+function typing(target) {
+  return target.closest?.("input, textarea, select, dialog, [contenteditable]");
+}
+
+function pressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") {
+    if (!document.querySelector("dialog[open]")) current?.keys?.close?.();
+    return;
+  }
+  if (typing(event.target)) return;
+  const action = { "/": "ask", j: "next", k: "previous" }[event.key];
+  if (event.key === "?") shortcuts();
+  else if (action === "ask" && !current?.keys?.ask) location.hash = address.to("ask");
+  else if (action) current?.keys?.[action]?.();
+  else return;
+  event.preventDefault();
+}
+
+function shortcuts() {
+  const rows = [["/", "keys.ask"], ["j  k", "keys.walk"], ["Enter", "keys.enter"], ["Esc", "keys.close"], ["?", "keys.list"]];
+  const dialog = h("dialog", { "aria-labelledby": "keys-title", onclose: () => dialog.remove() },
+    h("div.stack", h("h2", { id: "keys-title" }, t("keys.title")),
+      h("dl.facts", rows.map(([key, what]) => [h("dt", key.split("  ").map((one) => [h("kbd", one), " "])), h("dd", t(what))])),
+      h("div.row", h("button.primary", { onclick: () => dialog.close() }, t("close")))));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+// ---------------------------------------------------------------------------------------------- signing in
+
+function signIn() {
+  if (document.querySelector("dialog.sign-in")) return;
+  const key = h("input", { id: "key", type: "password", autocomplete: "off", required: true, spellcheck: "false" });
+  const said = h("p.problems.poor", { role: "alert" });
+  const send = async (event) => {
+    event.preventDefault();
+    memory.set("key", key.value.trim());
+    try {
+      await look();
+      dialog.close();
+      shown = "";
+      await show();
+      follow();
+    } catch (error) {
+      memory.set("key", "");
+      said.textContent = error.message;
+    }
+  };
+  const dialog = h("dialog.sign-in", { "aria-labelledby": "sign-in-title", onclose: () => dialog.remove() },
+    h("form", { onsubmit: send },
+      h("h2", { id: "sign-in-title" }, t("signin.title")),
+      h("p.soft", t("signin.lead"), " ", h("code", "headwater key create")),
+      h("label.field", h("span.label", t("signin.key")), key),
+      said,
+      h("div.row", h("button.primary", { type: "submit" }, t("signin.do")))));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+// ---------------------------------------------------------------------------------------------- begin
+
+function dragging(event) {
+  if (![...(event.dataTransfer?.types || [])].includes("Files")) return;
+  event.preventDefault();
+  document.body.classList.toggle("dropping", event.type !== "dragleave" || event.relatedTarget !== null);
+}
+
+async function begin() {
+  setLanguage(memory.get("language") || (navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"));
+  theme();
+  dark.addEventListener("change", theme);
+  app.watch((values, changed) => {
+    if (changed.includes("signIn") && values.signIn) signIn();
+  });
+  addEventListener("hashchange", show);
+  addEventListener("keydown", pressed);
+  addEventListener("dragover", dragging);
+  addEventListener("dragleave", dragging);
+  addEventListener("drop", async (event) => {
+    document.body.classList.remove("dropping");
+    if (!event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    adding(await dropped(event.dataTransfer));
+  });
+  frame(address.read().place);
+  try {
+    await look();
+  } catch (error) {
+    if (error.status === 401) return; // the dialog goes on from here
+    toast(error.message === "offline" ? t("offline") : error.message);
+  }
+  await show();
+  follow();
+}
+
+begin();

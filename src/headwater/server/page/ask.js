@@ -1,0 +1,493 @@
+// Ask: a conversation, and beside it the source of any sentence, lit at the exact passage.
+
+import { app, events, get, post, remove } from "./api.js";
+import { sourcePane } from "./document.js";
+import { t } from "./i18n.js";
+import { add, address, fill, h, memory, reveal, settled } from "./kit.js";
+import { copy, fault, named, place, save, support, tidy, toast, when } from "./said.js";
+import { inline } from "./text.js";
+import { loadSample, pickFiles } from "./adding.js";
+
+const MARKER = /\s?\[(\d{1,3})\]/;
+const END = /^[.。!！?？;；…]+/;
+const LAST_WORD = /(?:[^\s\u2e80-\uffff*`[\]()]{1,20}|[\u2e80-\uffff])$/;
+const AT_END_PIXELS = 48; // the view follows the text only while the reader is this near to its end
+let kept = null; // the conversation of this page: it is still there when one comes back from another place
+
+export async function show(root, { query }) {
+  const view = new Ask(root);
+  await view.open(query);
+  return { leave: () => view.leave(), changed: (now) => view.changed(now), keys: view.keys() };
+}
+
+class Ask {
+  constructor(root) {
+    this.turnsNode = h("div.turns", { role: "log", "aria-label": t("ask.log"), tabindex: 0 });
+    this.bar = h("div.talkbar");
+    this.question = h("textarea", {
+      rows: 1, id: "question", placeholder: t("ask.placeholder"), "aria-label": t("ask.placeholder"), autocomplete: "off",
+      oninput: () => this.grow(), onkeydown: (event) => this.typed(event),
+    });
+    this.send = h("button.primary.send", { type: "submit" }, t("ask.send"));
+    this.form = h("form.composer", { onsubmit: (event) => this.submitted(event) },
+      h("div.box", this.question, this.send));
+    this.pane = h("aside.source", { "aria-label": t("source.title"), hidden: true });
+    this.splitter = h("div.splitter", {
+      role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": t("source.width"), hidden: true,
+      "aria-valuemin": 25, "aria-valuemax": 75, "aria-valuenow": 50,
+      onpointerdown: (event) => this.drag(event), onkeydown: (event) => this.nudge(event),
+    });
+    this.frame = h("div.ask",
+      h("section.talk", { "aria-label": t("place.ask") }, this.bar, this.turnsNode, this.form), this.splitter, this.pane);
+    this.root = root;
+    this.share(Number(memory.get("share", "52")));
+  }
+
+  async open(query) {
+    fill(this.root, this.frame);
+    this.unwatch = app.watch(() => this.tools());
+    this.tools();
+    if (query.c && query.c !== kept?.id) await this.load(query.c);
+    else if (!kept) kept = { id: "", turns: [] };
+    this.draw();
+    if (query.source) this.openSource(parsed(query.source));
+    if (query.q) this.ask(query.q);
+    else if (matchMedia("(min-width: 861px)").matches) this.question.focus();
+  }
+
+  leave() {
+    this.unwatch();
+    this.stop();
+    this.sourceNode?.leave?.();
+  }
+
+  async changed(query) {
+    if ((query.c || "") !== kept.id) {
+      this.stop();
+      if (query.c) await this.load(query.c);
+      else kept = { id: "", turns: [] };
+      this.draw();
+    }
+    if (query.source) this.openSource(parsed(query.source));
+    else this.closeSource({ note: false });
+  }
+
+  keys() {
+    return {
+      ask: () => this.question.focus(),
+      next: () => this.walk(1),
+      previous: () => this.walk(-1),
+      close: () => this.closeSource(),
+    };
+  }
+
+  // -------------------------------------------------------------------------------------------- the bar
+
+  tools() {
+    const about = app.get("about");
+    const collections = app.get("collections") || [];
+    const models = about?.models || [];
+    const chosen = this.collection();
+    const pick = (label, value, choices, onchange) =>
+      h("select", { "aria-label": label, title: label, onchange: (event) => onchange(event.target.value) },
+        choices.map(([key, words]) => h("option", { value: key, selected: key === value }, words)));
+    fill(this.bar,
+      h("button.small", { onclick: () => this.fresh() }, t("ask.new")),
+      h("button.small", { onclick: () => this.history(), "aria-haspopup": "dialog" }, t("ask.history")),
+      h("span.grow"),
+      collections.length > 1 ? pick(t("collection"), chosen, [["", t("collection.all")], ...collections.map((one) => [one.name, one.name])],
+        (value) => memory.set("collection", value)) : null,
+      models.length > 1 ? pick(t("model"), memory.get("model"), models.map((one) => [one.name, one.label === "extractive" ? t("model.none") : one.label]),
+        (value) => memory.set("model", value)) : null,
+      about?.model ? h("label.tick.fine", h("input", {
+        type: "checkbox", checked: memory.get("documents", "yes") === "yes",
+        onchange: (event) => memory.set("documents", event.target.checked ? "yes" : "no"),
+      }), t("ask.documents")) : null);
+  }
+
+  fresh() {
+    this.stop();
+    kept = { id: "", turns: [] };
+    this.closeSource({ note: false });
+    history.pushState(null, "", address.to("ask"));
+    this.draw();
+    this.question.focus();
+  }
+
+  // -------------------------------------------------------------------------------------------- asking
+
+  grow() {
+    this.question.style.height = "auto";
+    this.question.style.height = `${Math.min(this.question.scrollHeight, innerHeight * 0.4)}px`;
+  }
+
+  typed(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.form.requestSubmit();
+    }
+    if (event.key === "Escape") this.question.blur();
+  }
+
+  submitted(event) {
+    event.preventDefault();
+    if (this.running) return this.stop();
+    const asked = this.question.value.trim();
+    if (!asked) return;
+    this.question.value = "";
+    this.grow();
+    this.ask(asked);
+  }
+
+  stop() {
+    this.running?.abort();
+    this.running = null;
+    this.sending(false);
+  }
+
+  /** The stop button is where send was. */
+  sending(now) {
+    this.send.textContent = t(now ? "ask.stop" : "ask.send");
+    this.send.classList.toggle("primary", !now);
+  }
+
+  async ask(question) {
+    const turn = { question, sentences: [], steps: [], answer: null };
+    kept.turns.push(turn);
+    if (kept.turns.length === 1) fill(this.turnsNode);
+    turn.node = h("article.turn", { "aria-label": question });
+    this.turnsNode.append(turn.node);
+    await this.run(turn);
+  }
+
+  async run(turn) {
+    this.stop();
+    const abort = (this.running = new AbortController());
+    this.sending(true);
+    Object.assign(turn, { sentences: [], steps: [], answer: null, error: null, stopped: false });
+    this.drawTurn(turn);
+    this.turnsNode.scrollTop = this.turnsNode.scrollHeight;
+    const body = {
+      question: turn.question, stream: true, conversation_id: kept.id,
+      use_knowledge_base: memory.get("documents", "yes") === "yes" || !app.get("about")?.model,
+      ...(memory.get("model") ? { llm: memory.get("model") } : {}),
+      ...(this.collection() ? { collections: [this.collection()] } : {}),
+    };
+    try {
+      for await (const [name, data] of events("/api/v1/conversations", body, abort.signal)) this.heard(turn, name, data);
+    } catch (error) {
+      if (error.name === "AbortError") turn.stopped = true;
+      else turn.error = error;
+    }
+    if (this.running === abort) {
+      this.running = null;
+      this.sending(false);
+    }
+    if (!turn.answer && !turn.error) turn.stopped = true;
+    this.drawTurn(turn);
+  }
+
+  /** The collection to ask, while it is still there. */
+  collection() {
+    const chosen = memory.get("collection");
+    return (app.get("collections") || []).some((one) => one.name === chosen) ? chosen : "";
+  }
+
+  heard(turn, name, data) {
+    if (name === "step") turn.steps.push(data);
+    else if (name === "sentence") turn.sentences.push(data);
+    else if (name === "restart") turn.sentences = [];
+    else if (name === "answer") {
+      turn.answer = data;
+      if (data.conversation_id && data.conversation_id !== kept.id) {
+        kept.id = data.conversation_id;
+        address.note({ c: kept.id });
+      }
+    }
+    else if (name === "error") turn.error = data;
+    if (name === "sentence" && turn.answerNode) {
+      this.following(() => this.writeSentence(turn, data));
+    } else if (name !== "sentence") this.drawTurn(turn);
+  }
+
+  /** Text grows downward; the view goes along only while the reader is at its end. */
+  following(change) {
+    const box = this.turnsNode;
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < AT_END_PIXELS;
+    change();
+    if (atEnd) box.scrollTop = box.scrollHeight;
+  }
+
+  // -------------------------------------------------------------------------------------------- drawing
+
+  draw() {
+    if (!kept.turns.length) return fill(this.turnsNode, this.emptyState());
+    fill(this.turnsNode);
+    for (const turn of kept.turns) {
+      turn.node = h("article.turn", { "aria-label": turn.question });
+      this.turnsNode.append(turn.node);
+      this.drawTurn(turn);
+    }
+    this.turnsNode.scrollTop = this.turnsNode.scrollHeight;
+  }
+
+  emptyState() {
+    const about = app.get("about");
+    const documents = about?.documents ?? 0;
+    if (!documents) {
+      return h("div.empty", h("h1", t("empty.title")), h("p.lead", t("empty.lead")),
+        h("div.row",
+          h("button.primary", { onclick: (event) => this.sample(event.target) }, t("empty.sample")),
+          h("button", { onclick: pickFiles }, t("add.files"))),
+        h("p.soft.fine", t("empty.drop")));
+    }
+    const examples = about.examples || [];
+    return h("div.empty", h("h1", t("ask.title")), h("p.lead", t("ask.lead", { n: documents })),
+      examples.length ? h("div.try", h("p.soft.fine", t("ask.try")),
+        examples.map((one) => h("button", { onclick: () => this.ask(one.text), lang: one.language }, one.text))) : null);
+  }
+
+  async sample(button) {
+    button.disabled = true;
+    await loadSample();
+    this.draw();
+  }
+
+  drawTurn(turn) {
+    this.following(() => {
+      turn.answerNode = h("div.answer");
+      const waiting = !turn.answer && !turn.error && !turn.stopped;
+      const last = turn.steps.at(-1);
+      fill(turn.node,
+        h("h2.question", turn.question),
+        waiting ? h("p.steps", { role: "status" }, this.stepWords(last, turn)) : null,
+        turn.answer?.stale?.length ? h("p.note", t("stale", { titles: turn.answer.stale.join(", ") }),
+          " ", h("button.small.quiet", { onclick: () => this.run(turn) }, t("ask.again"))) : null,
+        turn.answerNode,
+        turn.stopped ? h("p.soft.fine", t("ask.stopped")) : null,
+        turn.error ? fault(turn.error, () => this.run(turn)) : null,
+        turn.answer ? this.foot(turn) : turn.stopped ? h("div.row", h("button.small.quiet", { onclick: () => this.run(turn) }, t("retry"))) : null);
+      const sentences = turn.sentences.length || !turn.answer ? turn.sentences : [{ text: turn.answer.answer ?? turn.answer.text ?? "", citations: turn.answer.citations }];
+      for (const sentence of sentences) this.writeSentence(turn, sentence);
+    });
+  }
+
+  stepWords(step, turn) {
+    if (turn.sentences.length) return t("step.writing");
+    if (!step) return t("step.searching");
+    return `${t(step.stage === "retrieve" || step.stage === "assemble" ? "step.reading" : "step.writing")} (${step.note})`;
+  }
+
+  /** A sentence with its citations where their numbers stand. */
+  writeSentence(turn, sentence) {
+    const byMarker = new Map((sentence.citations || []).map((one) => [one.marker, one]));
+    const unsupported = byMarker.size > 0 && [...byMarker.values()].every((one) => one.support === "unsupported");
+    const node = h("span.sentence", { class: unsupported ? "unsupported" : "" });
+    let rest = turn.answerNode.childNodes.length && !sentence.text.startsWith("\n") ? ` ${sentence.text}` : sentence.text;
+    for (let found = MARKER.exec(rest); found; found = MARKER.exec(rest)) {
+      const before = rest.slice(0, found.index);
+      const last = LAST_WORD.exec(before)?.[0] || ""; // it stays on one line with its numbers
+      node.append(inline(before.slice(0, before.length - last.length)));
+      const cited = [];
+      for (let next = found; next && (next === found || next.index === 0); next = MARKER.exec(rest)) {
+        const citation = byMarker.get(Number(next[1]));
+        cited.push(citation ? this.cite(citation) : next[0]);
+        rest = rest.slice(next.index + next[0].length);
+      }
+      const end = END.exec(rest)?.[0] || ""; // the numbers stand before the full stop, and read better after it
+      rest = rest.slice(end.length);
+      add(node, h("span.keep", last, end, cited));
+    }
+    add(node, inline(rest));
+    turn.answerNode.append(node);
+  }
+
+  cite(citation) {
+    const words = t("cite.label", { n: citation.marker, support: t(`support.${citation.support}`), title: named(citation) });
+    return h("button.cite", {
+      type: "button", "aria-label": words, title: `${named(citation)} · ${t(`support.${citation.support}`)}`, "aria-expanded": "false",
+      data: { key: keyOf(citation) }, onclick: () => this.openSource(citation, { note: true }),
+    }, String(citation.marker), h("span", support(citation.support, { word: citation.support !== "supported" })));
+  }
+
+  foot(turn) {
+    const { answer } = turn;
+    const refused = answer.verdict && !answer.verdict.accepted;
+    const citations = answer.citations || [];
+    const hits = refused ? (answer.hits || []).slice(0, 5) : [];
+    const entry = (one, marker) => h("li", h("button", { onclick: () => this.openSource(one, { note: true }) },
+      marker ? h("b", marker) : null,
+      h("span.words", h("span.title", named(one)), place(one) ? h("span.soft", ` · ${place(one)}`) : null,
+        one.support ? [" · ", support(one.support)] : null, h("span.quote", one.quote))));
+    return [
+      (answer.degraded || []).map((words) => h("p.note", words)),
+      citations.length ? h("p.soft.fine", t("model.by", { name: answer.model || t("model.none") })) : null,
+      citations.length ? h("ol.sources", { "aria-label": t("sources") }, citations.map((one) => entry(one, `${one.marker}`))) : null,
+      hits.length ? [h("p.soft.fine", t("refused.nearest")),
+        h("ol.sources", { "aria-label": t("refused.nearest") }, hits.map((hit) => entry({ ...hit, quote: tidy(hit.text), support: "" })))] : null,
+      h("div.row",
+        citations.length ? [h("button.small.quiet", { onclick: () => copy(plain(turn)) }, t("copy.plain")),
+          h("button.small.quiet", { onclick: () => copy(markdown(turn)) }, t("copy.markdown"))] : null,
+        h("button.small.quiet", { onclick: () => this.run(turn) }, t("retry")),
+        h("span.grow"),
+        ["up", "down"].map((value) => h("button.small.quiet", {
+          "aria-pressed": String(turn.thumb === value), onclick: (event) => this.thumb(turn, value, event.currentTarget),
+        }, t(`thumb.${value}`)))),
+    ];
+  }
+
+  async thumb(turn, value, button) {
+    turn.thumb = value;
+    for (const one of button.parentNode.querySelectorAll("[aria-pressed]")) one.setAttribute("aria-pressed", String(one === button));
+    try {
+      await post("/api/v1/feedback", { kind: "thumb", value: value === "up" ? 1 : -1, query: turn.question, answer_id: turn.answer.id || "" });
+      toast(t("thumb.thanks"));
+    } catch (error) {
+      toast(error.message);
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------- the source
+
+  openSource(citation, { note = false } = {}) {
+    this.returnTo = document.activeElement?.closest?.(".cite, .sources button") || this.returnTo;
+    this.sourceNode?.leave?.();
+    this.frame.classList.add("open");
+    this.splitter.hidden = this.pane.hidden = false;
+    this.sourceNode = sourcePane(this.pane, citation, { close: () => this.closeSource() });
+    for (const one of this.turnsNode.querySelectorAll(".cite")) {
+      one.setAttribute("aria-expanded", String(one.dataset.key === keyOf(citation)));
+    }
+    if (note) address.note({ source: keyOf(citation) });
+  }
+
+  closeSource({ note = true } = {}) {
+    if (this.pane.hidden) return;
+    this.sourceNode?.leave?.();
+    this.frame.classList.remove("open");
+    this.splitter.hidden = this.pane.hidden = true;
+    fill(this.pane);
+    for (const one of this.turnsNode.querySelectorAll('.cite[aria-expanded="true"]')) one.setAttribute("aria-expanded", "false");
+    if (note) address.note({ source: "" });
+    this.returnTo?.focus?.();
+  }
+
+  walk(step) {
+    const all = [...this.turnsNode.querySelectorAll(".cite")];
+    if (!all.length) return;
+    const at = all.indexOf(document.activeElement);
+    const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, at + step))];
+    next.focus({ preventScroll: true });
+    reveal(next, "nearest");
+  }
+
+  share(value) {
+    const share = Math.max(25, Math.min(75, value));
+    this.frame.style.setProperty("--share", `${share}%`);
+    this.splitter.setAttribute("aria-valuenow", Math.round(share));
+    memory.set("share", String(Math.round(share)));
+  }
+
+  drag(event) {
+    this.splitter.setPointerCapture(event.pointerId);
+    const move = (moved) => this.share((moved.clientX / this.frame.clientWidth) * 100);
+    this.splitter.addEventListener("pointermove", move);
+    this.splitter.addEventListener("pointerup", () => this.splitter.removeEventListener("pointermove", move), { once: true });
+  }
+
+  nudge(event) {
+    const step = { ArrowLeft: -4, ArrowRight: 4 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    this.share(Number(this.splitter.getAttribute("aria-valuenow")) + step);
+  }
+
+  // -------------------------------------------------------------------------------------------- history
+
+  async load(id) {
+    const found = await get(`/api/v1/conversations/${encodeURIComponent(id)}`);
+    kept = { id: found.id, title: found.title, turns: turnsOf(found.turns) };
+  }
+
+  history() {
+    const list = h("ul.listed");
+    const search = h("input", { type: "search", placeholder: t("history.search"), "aria-label": t("history.search"), oninput: settled(() => fetchList()) });
+    const gone = new Set();
+    const fetchList = async () => {
+      try {
+        const found = await get("/api/v1/conversations", { q: search.value, page_size: 100 });
+        const shown = found.conversations.filter((one) => !gone.has(one.id));
+        fill(list, shown.length ? shown.map(entry) : h("li.soft", t(search.value ? "history.none" : "history.empty")));
+      } catch (error) {
+        fill(list, h("li", fault(error, fetchList)));
+      }
+    };
+    const entry = (one) => h("li",
+      h("button.quiet", { onclick: () => (dialog.close(), (location.hash = address.to("ask", [], { c: one.id }))) },
+        h("span", one.title || t("untitled")), h("span.soft.fine", `${when(one.updated)} · ${t("history.turns", { n: one.count ?? 0 })}`)),
+      h("span.row",
+        h("button.small.quiet", { onclick: () => exported(one), "aria-label": t("history.export.of", { title: one.title }) }, t("history.export")),
+        h("button.small.quiet.danger", { onclick: () => drop(one), "aria-label": t("history.delete.of", { title: one.title }) }, t("delete"))));
+    const drop = (one) => {
+      gone.add(one.id);
+      fetchList();
+      toast(t("history.deleted", { title: one.title }), {
+        undo: () => (gone.delete(one.id), fetchList()),
+        done: () => remove(`/api/v1/conversations/${encodeURIComponent(one.id)}`).catch((error) => toast(error.message)),
+      });
+    };
+    const dialog = h("dialog", { "aria-labelledby": "history-title", onclose: () => dialog.remove() },
+      h("div.stack", h("div.row.apart", h("h2", { id: "history-title" }, t("ask.history")),
+        h("button.quiet", { onclick: () => dialog.close() }, t("close"))), search, list));
+    document.body.append(dialog);
+    dialog.showModal();
+    fetchList();
+  }
+}
+
+const keyOf = (one) => `${one.document_id}:${(one.span || [0, 0]).join("-")}`;
+
+function parsed(key) {
+  const [document_id, span = "0-0"] = key.split(":");
+  return { document_id, span: span.split("-").map(Number), title: "" };
+}
+
+/** Questions and answers of a conversation as turns; an answer's sentences are found again by its markers. */
+function turnsOf(said) {
+  const turns = [];
+  for (const one of said) {
+    if (one.role === "user") turns.push({ question: one.content, sentences: [], steps: [], answer: null, stopped: true });
+    else if (turns.length) {
+      const citations = one.citations || [];
+      const pieces = one.content.split(/(?<=[.。!！?？;；…"”』」\]]) (?=\S)|(?=\n)/u);
+      const sentences = pieces.map((text) => ({
+        text,
+        citations: citations.filter((citation) => text.includes(`[${citation.marker}]`)),
+      }));
+      Object.assign(turns.at(-1), {
+        stopped: false, sentences,
+        answer: { answer: one.content, citations, id: one.answer_id, model: one.model, stale: one.stale, degraded: [], hits: [], verdict: { accepted: one.accepted !== false } },
+      });
+    }
+  }
+  return turns;
+}
+
+const source = (one) => `[${one.marker}] ${named(one)}${place(one) ? `, ${place(one)}` : ""}: ${one.quote.replace(/\s+/g, " ")}`;
+const plain = ({ question, answer }) => `${question}\n\n${answer.answer}\n\n${answer.citations.map(source).join("\n")}\n`;
+
+function markdown({ question, answer }) {
+  const notes = answer.citations.map((one) => `[^${one.marker}]: **${named(one)}**${place(one) ? `, ${place(one)}` : ""} — “${one.quote.replace(/\s+/g, " ")}” (${one.uri}:${one.span.join("-")})`);
+  return `### ${question}\n\n${answer.answer.replace(/\[(\d{1,3})\]/g, "[^$1]")}\n\n${notes.join("\n")}\n`;
+}
+
+async function exported(one) {
+  try {
+    const found = await get(`/api/v1/conversations/${encodeURIComponent(one.id)}`);
+    const turns = turnsOf(found.turns);
+    const text = turns.map((turn) => (turn.answer ? markdown(turn) : `### ${turn.question}\n`)).join("\n");
+    save(`${(one.title || "conversation").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60)}.md`, `# ${one.title}\n\n${text}`, "text/markdown");
+  } catch (error) {
+    toast(error.message);
+  }
+}

@@ -1,0 +1,250 @@
+// A document: as a source beside an answer, lit at one passage, and as a place of its own with its parts.
+
+import { blob, get, post } from "./api.js";
+import { t } from "./i18n.js";
+import { add, address, fill, h, reveal } from "./kit.js";
+import { bytes, fault, meter, named, number, percent, place, state, tidy, toast, unprefixed, when } from "./said.js";
+import { rendered } from "./text.js";
+
+const AROUND = 6000; // characters on either side of a passage that come with it
+const PAGE_WIDTH = 1000; // pixels of a page's picture
+const path = (id, ...rest) => ["/api/v1/documents", id, ...rest].map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
+
+/** Show a passage in its document inside `node`; `leave` lets go of what was fetched. */
+export function sourcePane(node, passage, { close }) {
+  const body = h("div.body", { tabindex: 0, role: "region", "aria-label": t("source.title") }, h("p.soft", t("loading")));
+  const title = h("h2", named(passage));
+  const where = h("p.soft.fine", place(passage));
+  const tools = h("div.row");
+  fill(node, h("header", h("div.row.apart", title, h("button.small", { onclick: close }, t("close"))), where, tools), body);
+  swipe(node, close);
+  const reader = new Reader(body, passage.document_id);
+  const open = async () => {
+    try {
+      const about = await reader.about();
+      title.textContent = named(about);
+      const section = passage.section || sectionAt(about.sections, passage.span[0])?.path || "";
+      const pages = passage.pages?.length ? passage.pages : reader.pagesOf(passage.span);
+      where.textContent = [about.collection, place({ section, pages })].filter(Boolean).join(" · ");
+      const show = (how) => {
+        for (const one of tools.querySelectorAll("[data-how]")) one.setAttribute("aria-pressed", String(one.dataset.how === how));
+        return how === "page" ? reader.pages(passage.span, passage.quote) : reader.text(passage.span);
+      };
+      const choice = (how) => h("button", { data: { how }, "aria-pressed": "false", onclick: () => show(how) }, t(`source.${how}`));
+      fill(tools, about.pictures ? h("div.choice", { role: "group", "aria-label": t("source.how") }, choice("page"), choice("text")) : null,
+        h("a.button.small.quiet", { href: address.to("document", [about.id], { at: passage.span.join("-") }) }, t("source.open")));
+      await show(about.pictures ? "page" : "text");
+    } catch (error) {
+      if (error.name !== "AbortError") fill(body, fault(error, open));
+    }
+  };
+  open();
+  return { leave: () => reader.leave() };
+}
+
+/** A sheet on a small screen goes away when it is pulled down. */
+function swipe(node, close) {
+  const head = node.firstChild;
+  let from = null;
+  head.addEventListener("touchstart", (event) => (from = event.touches[0].clientY), { passive: true });
+  head.addEventListener("touchend", (event) => {
+    if (from !== null && event.changedTouches[0].clientY - from > 60) close();
+    from = null;
+  });
+}
+
+const sectionAt = (sections, at) => sections.filter((one) => one.span[0] <= at && at < one.span[1]).at(-1);
+
+/** Writes one document into a box: its text around a passage, or pictures of its pages. */
+class Reader {
+  constructor(box, id) {
+    Object.assign(this, { box, id, urls: [], abort: new AbortController() });
+  }
+
+  leave() {
+    this.abort.abort();
+    for (const url of this.urls) URL.revokeObjectURL(url);
+  }
+
+  async about() {
+    this.told ??= await get(path(this.id), {}, this.abort.signal);
+    return this.told;
+  }
+
+  pagesOf(span) {
+    const starts = this.told.page_starts || [];
+    const found = starts.map((at, number) => [number + 1, at, starts[number + 1] ?? Infinity]).filter(([, low, high]) => low < Math.max(span[1], span[0] + 1) && high > span[0]);
+    return found.length ? [...new Set([found[0][0], found.at(-1)[0]])] : [];
+  }
+
+  async stretch(start, end) {
+    const found = await get(path(this.id, "stretch"), { start: Math.max(0, start), end }, this.abort.signal);
+    return found;
+  }
+
+  /** The text around a span; more of it in either direction by a button. */
+  async text(span) {
+    const lit = span[1] > span[0] ? [span] : [];
+    let low = Math.max(0, span[0] - AROUND);
+    let high = span[1] + AROUND;
+    const draw = async (keep) => {
+      const found = await this.stretch(low, high);
+      [low, high] = [found.start, found.end];
+      const more = (label, change) => h("button.small", { onclick: async (event) => {
+        event.target.disabled = true;
+        change();
+        await draw(true);
+      } }, label);
+      const prose = rendered(found, lit);
+      for (const mark of prose.querySelectorAll(".page-mark")) mark.dataset.label = t("page.n", { n: mark.dataset.page });
+      const before = this.box.scrollHeight - this.box.scrollTop;
+      fill(this.box,
+        found.start > 0 ? more(t("source.earlier"), () => (low = Math.max(0, low - 4 * AROUND))) : null,
+        prose,
+        found.end < found.total ? more(t("source.later"), () => (high += 4 * AROUND)) : null);
+      if (!found.total) fill(this.box, h("p.soft", t("document.empty")));
+      if (keep && found.start === low) this.box.scrollTop = Math.max(0, this.box.scrollHeight - before);
+      else reveal([...this.box.querySelectorAll("mark.lit")].find((mark) => mark.offsetWidth)); // not a bar that is not shown
+    };
+    await draw(false);
+  }
+
+  /** Pictures of the pages that a span stands on, its lines marked; the words above it for who cannot see it. */
+  async pages(span, quote) {
+    const { lines, text } = await get(path(this.id, "boxes"), { start: span[0], end: span[1] }, this.abort.signal);
+    const numbers = lines.length ? [...new Set(lines.map((one) => one.page))] : this.pagesOf(span).slice(0, 1);
+    let shown = numbers.length ? [...numbers] : [1];
+    const draw = async () => {
+      const sheets = shown.map((page) => h("figure.sheet-page", { data: { page }, "aria-label": t("page.n", { n: page }) }));
+      const words = quote || text;
+      const last = this.told.page_starts.length;
+      const turn = (label, page) => h("button.small", { onclick: () => ((shown = [page]), draw()) }, label);
+      fill(this.box,
+        words ? h("blockquote.quoted", h("mark.lit", words)) : null,
+        h("div.row.apart",
+          shown[0] > 1 ? turn(t("page.previous"), shown[0] - 1) : h("span"),
+          h("span.soft.fine", t("page.of", { n: shown.join("–"), total: last })),
+          shown.at(-1) < last ? turn(t("page.next"), shown.at(-1) + 1) : h("span")),
+        sheets);
+      await Promise.all(sheets.map((sheet) => this.picture(sheet, lines)));
+      if (shown.some((page) => numbers.includes(page))) reveal(this.box.querySelector(".box"));
+    };
+    await draw();
+  }
+
+  async picture(sheet, lines) {
+    const page = Number(sheet.dataset.page);
+    const url = URL.createObjectURL(await blob(path(this.id, "pages", String(page)), { width: PAGE_WIDTH }, this.abort.signal));
+    this.urls.push(url);
+    const image = h("img", { src: url, alt: t("page.n", { n: page }) });
+    await image.decode().catch(() => null);
+    const of = (share) => `${share * 100}%`;
+    fill(sheet, image, lines.filter((one) => one.page === page).map(({ left, top, right, bottom }) =>
+      h("div.box", { "aria-hidden": "true", vars: { left: of(left), top: of(top), width: of(right - left), height: of(bottom - top) } })));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- a place of its own
+
+export async function show(root, { rest, query }) {
+  const body = h("div.body");
+  const reader = new Reader(body, rest[0]);
+  const page = h("div.page", h("p.soft", t("loading")));
+  fill(root, page);
+  const about = await reader.about();
+  const span = (query.at || "0-0").split("-").map(Number);
+  const to = (target) => {
+    address.note({ at: target.join("-") });
+    return reader.text(target);
+  };
+  const chunks = h("ol.chunks");
+  fill(page, head(about), h("div.reader",
+    h("nav.side.tree", { "aria-label": t("document.sections"), tabindex: 0 }, h("h2", t("document.sections")),
+      about.sections.length ? h("ul", about.sections.slice(0, 500).map((one) => h("li",
+        h("button", { vars: { level: Math.max(0, one.level - 1) }, onclick: () => to([one.span[0], one.span[0] + one.title_chars]) }, one.title)))) : h("p.soft.fine", t("document.flat"))),
+    h("section", { "aria-label": t("document.text") }, about.pictures ? how(reader, span) : null, body),
+    h("section.side", { "aria-label": t("document.chunks"), tabindex: 0 }, h("h2", t("document.chunks")), chunks)));
+  body.addEventListener("keydown", (event) => event.key === "Escape" && history.back());
+  await Promise.all([reader.text(span), passages(chunks, about, to)]);
+  return { leave: () => reader.leave(), changed: (now) => reader.text((now.at || "0-0").split("-").map(Number)), keys: walking(chunks) };
+}
+
+function how(reader, span) {
+  const choice = (name, work) => h("button", { "aria-pressed": String(name === "text"), onclick: (event) => {
+    for (const one of event.target.parentNode.children) one.setAttribute("aria-pressed", String(one === event.target));
+    work();
+  } }, t(`source.${name}`));
+  return h("div.choice", { role: "group", "aria-label": t("source.how") },
+    choice("text", () => reader.text(span)), choice("page", () => reader.pages(span, "")));
+}
+
+function head(about) {
+  const score = about.coverage?.score;
+  const facts = [
+    [t("document.kind"), about.kind],
+    [t("collection"), about.collection],
+    [t("document.when"), when(about.updated || about.created)],
+    [t("document.size"), `${bytes(about.size)} · ${t("document.chars", { n: number(about.chars) })} · ${t("document.chunks.n", { n: number(about.chunk_count) })}`],
+    [t("document.tags"), (about.tags || []).join(", ")],
+    [t("document.from"), unprefixed(about.uri)],
+    [t("document.alike"), about.alike?.length ? about.alike.map((one) => h("div", h("a", { href: address.to("document", [one.id]) }, one.title), ` ${percent(one.share)}`)) : ""],
+    [t("document.inside"), about.attachments?.length ? about.attachments.map((one) => h("div", h("a", { href: address.to("document", [one.id]) }, one.title))) : ""],
+  ];
+  const again = async () => {
+    try {
+      await post(path(about.id, "reindex"));
+      toast(t("document.reindexing", { title: named(about) }));
+    } catch (error) {
+      toast(error.message);
+    }
+  };
+  return h("div.stack",
+    h("p.fine", h("a", { href: address.to("library") }, `← ${t("place.library")}`)),
+    h("div.row.apart", h("h1.wrap", named(about)), h("span.row", about.archived ? h("span.tag", t("state.archived")) : null, state(about.state))),
+    about.error ? h("p.note.poor", unprefixed(about.error)) : null,
+    about.problems.length ? h("ul.stack", about.problems.map((one) => h("li.note", one))) : null,
+    h("div.row",
+      score !== undefined ? h("div.grow", meter(t("document.coverage"), score, percent(score))) : null,
+      about.original ? h("button.small", { onclick: () => download(about) }, t("document.original")) : null,
+      h("button.small", { onclick: again }, t("reindex"))),
+    h("details", h("summary", t("document.facts")), h("dl.facts", facts.filter(([, value]) => value && value.length !== 0).map(([name, value]) => [h("dt", name), h("dd", value)]))));
+}
+
+async function download(about) {
+  try {
+    const url = URL.createObjectURL(await blob(`/api/v1/datasets/${encodeURIComponent(about.dataset_id)}/documents/${encodeURIComponent(about.id)}`));
+    const link = h("a", { href: url, download: about.name });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  } catch (error) {
+    toast(error.message);
+  }
+}
+
+async function passages(list, about, to) {
+  let page = 1;
+  const more = h("button.small", { onclick: () => load() }, t("more"));
+  const load = async () => {
+    more.remove();
+    const found = await get(path(about.id, "passages"), { page });
+    add(list, found.passages.map((one) => h("li", h("button", { onclick: () => to(one.span) },
+      h("span.soft", [t("document.chunk.n", { n: one.number }), place(one), one.kind === "prose" ? "" : t(`kind.${one.kind}`)].filter(Boolean).join(" · ")),
+      h("span.start", tidy(one.text))))));
+    page += 1;
+    if (list.childElementCount < found.total) list.append(more);
+    if (!found.total) fill(list, h("li.soft.fine", t("document.no.chunks")));
+  };
+  await load();
+}
+
+function walking(list) {
+  const step = (by) => {
+    const all = [...list.querySelectorAll("button")];
+    const at = all.indexOf(document.activeElement);
+    const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + by))];
+    next?.focus();
+  };
+  return { next: () => step(1), previous: () => step(-1), close: () => history.back() };
+}

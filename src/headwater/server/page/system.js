@@ -1,0 +1,104 @@
+// System: what is under way, who has keys, where each setting comes from, and how much room there is.
+
+import { follow, onChange } from "./adding.js";
+import { app, get, post, remove } from "./api.js";
+import { t } from "./i18n.js";
+import { fill, h } from "./kit.js";
+import { bytes, fault, meter, milliseconds, number, state, toast, unprefixed, when } from "./said.js";
+
+export async function show(root) {
+  const parts = { figures: h("section.card"), jobs: h("section.card"), keys: h("section.card"), room: h("section.card"), settings: h("section.card") };
+  fill(root, h("div.page", h("h1", t("place.system")), Object.values(parts)));
+  const draw = { figures: (node) => system(node, parts.room), jobs, keys, settings };
+  const load = (name) => draw[name](parts[name]).catch((error) => fill(parts[name], h("h2", t(`system.${name}`)), fault(error, () => load(name))));
+  await Promise.all(Object.keys(draw).map(load));
+  const unwatch = [onChange(() => (load("jobs"), load("figures"))), app.watch((_, names) => names.includes("jobs") && load("jobs"))];
+  return { leave: () => unwatch.forEach((stop) => stop()) };
+}
+
+async function system(node, room) {
+  const told = await get("/api/v1/system");
+  const figure = (label, value) => h("div.figure", h("span.soft.fine", label), h("b", value));
+  fill(node, h("h2", t("system.figures")), h("div.figures",
+    figure(t("system.documents"), number(told.counts.documents)), figure(t("system.chunks"), number(told.counts.chunks)),
+    figure(t("system.searches"), number(told.searches.count)), figure(t("system.p50"), told.searches.p50_ms ? `≤ ${milliseconds(told.searches.p50_ms)}` : "–"),
+    figure(t("system.p95"), told.searches.p95_ms ? `≤ ${milliseconds(told.searches.p95_ms)}` : "–"), figure(t("system.uptime"), uptime(told.uptime_seconds))));
+  const { disk, memory } = told;
+  const most = Math.max(1, ...Object.values(disk.parts));
+  fill(room, h("h2", t("system.room")),
+    meter(t("system.disk"), 1 - disk.free / disk.total, t("system.free", { free: bytes(disk.free), total: bytes(disk.total) })),
+    memory.resident ? meter(t("system.memory"), memory.resident / memory.total, t("system.used", { used: bytes(memory.resident), total: bytes(memory.total) })) : null,
+    h("h3", t("system.parts")), h("div.stack", Object.entries(disk.parts).slice(0, 10).map(([name, size]) => meter(name, size / most, bytes(size)))));
+}
+
+const plain = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value).replaceAll('"', "") : value === "" || value === null ? "–" : String(value));
+const uptime = (seconds) => (seconds < 3600 ? t("system.minutes", { n: Math.max(1, Math.round(seconds / 60)) }) : seconds < 172800 ? t("system.hours", { n: Math.round(seconds / 3600) }) : t("system.days", { n: Math.round(seconds / 86400) }));
+
+async function jobs(node) {
+  const { jobs: all, counts } = await get("/api/v1/jobs", { page_size: 12 });
+  const at = (moment) => new Date(moment).getTime();
+  const first = Math.min(...all.map((job) => at(job.created)));
+  const span = Math.max(1000, Math.max(...all.map((job) => at(job.updated))) - first);
+  const share = (milliseconds) => `${(milliseconds / span) * 100}%`;
+  const lane = (job) => h("div.lane", { "aria-hidden": "true" }, h("i", { vars: { left: share(at(job.created) - first), width: share(at(job.updated) - at(job.created)) } }));
+  const act = async (job, verb) => {
+    try {
+      await post(`/api/v1/jobs/${encodeURIComponent(job.id)}/${verb}`);
+      follow();
+    } catch (error) {
+      toast(error.message);
+    }
+    await jobs(node);
+  };
+  const name = (job) => unprefixed(job.uri);
+  fill(node, h("h2", t("system.jobs")), h("p.soft.fine", Object.entries(counts).map(([one, count]) => `${t(`state.${one}`)} ${number(count)}`).join(" · ")),
+    all.length ? h("ol.timeline", all.map((job) => h("li", h("span.soft.fine", t("system.job.took", { when: when(job.updated), n: Math.round((at(job.updated) - at(job.created)) / 1000) })),
+      h("span.wrap", name(job), " ", h("span.soft.fine", job.collection), job.reason ? h("div.problems", unprefixed(job.reason)) : null),
+      h("span.row", state(job.state),
+        ["failed", "empty", "cancelled"].includes(job.state) ? h("button.small", { onclick: () => act(job, "retry"), "aria-label": `${t("retry")}: ${name(job)}` }, t("retry")) : null,
+        job.state === "pending" ? h("button.small", { onclick: () => act(job, "cancel"), "aria-label": `${t("cancel")}: ${name(job)}` }, t("cancel")) : null),
+      ["processing", "pending"].includes(job.state) ? h("progress", { max: 100, value: job.percent, "aria-label": name(job) }) : lane(job)))) : h("p.soft", t("system.no.jobs")));
+}
+
+async function keys(node) {
+  const { keys: all, needs_key: needed } = await get("/api/v1/keys");
+  const shown = h("div");
+  const field = (label, input) => h("label.field", h("span.label", label), input);
+  const owner = h("input", { required: true, value: app.get("about")?.owner || "local", maxlength: 200 });
+  const name = h("input", { maxlength: 200 });
+  const rights = h("select", ["read", "write", "admin"].map((one) => h("option", { value: one, selected: one === (all.length ? "read" : "admin") }, t(`rights.${one}`))));
+  const make = async (event) => {
+    event.preventDefault();
+    try {
+      const made = await post("/api/v1/keys", { owner: owner.value, name: name.value, rights: rights.value });
+      await keys(node);
+      node.querySelector(".made").replaceWith(h("div.note.made", { role: "status" }, h("p", t("keys.once")), h("code.wrap", made.key)));
+    } catch (error) {
+      toast(error.message);
+    }
+  };
+  const revoke = (key, button) => {
+    button.disabled = true;
+    toast(t("keys.revoked", { name: key.name || key.owner }), { undo: () => (button.disabled = false), done: async () => {
+      await remove(`/api/v1/keys/${encodeURIComponent(key.id)}`).catch((error) => toast(error.message));
+      keys(node).catch(() => null);
+    } });
+  };
+  shown.className = "made";
+  fill(node, h("h2", t("system.keys")), h("p.soft", t(needed ? "keys.needed" : "keys.open")), shown,
+    all.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.keys") }, h("table.shelf", h("thead", h("tr", ["name", "owner", "rights", "collections", "used", "state"].map((one) => h("th", { scope: "col" }, t(`keys.${one}`))))),
+      h("tbody", all.map((key) => h("tr", h("td", key.name || "–"), h("td", key.owner), h("td", t(`rights.${key.rights}`)), h("td", key.collections.join(", ") || t("collection.all")), h("td", when(key.used) || t("keys.never")),
+        h("td", key.revoked ? t("keys.is.revoked") : h("button.small.danger", { onclick: (event) => revoke(key, event.target), "aria-label": `${t("keys.revoke")}: ${key.name || key.owner}` }, t("keys.revoke")))))))) : null,
+    h("details", h("summary", t("keys.make")), h("form.stack", { onsubmit: make }, field(t("keys.owner"), owner), field(t("keys.name"), name), field(t("keys.rights"), rights), h("div.row", h("button.primary", { type: "submit" }, t("keys.make"))))));
+}
+
+async function settings(node) {
+  const all = await get("/api/v1/settings");
+  const rows = h("tbody");
+  const draw = (wanted = "") => fill(rows, Object.entries(all).filter(([name]) => name.includes(wanted)).map(([name, one]) => h("tr", h("td", h("code", name)), h("td.wrap", plain(one.value)), h("td", one.origin === "default" ? h("span.soft", t("settings.default")) : h("b", one.origin)))));
+  draw();
+  fill(node, h("h2", t("system.settings")), h("p.soft.fine", t("settings.lead")),
+    h("input", { type: "search", placeholder: t("settings.filter"), "aria-label": t("settings.filter"), oninput: (event) => draw(event.target.value.trim()) }),
+    h("details", h("summary", t("settings.all", { n: Object.keys(all).length })), h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.settings") }, h("table.shelf", h("thead", h("tr", ["name", "value", "origin"].map((one) => h("th", { scope: "col" }, t(`settings.${one}`))))), rows))),
+    h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("settings.changed") }, h("h3", t("settings.changed")), h("table.shelf", h("tbody", Object.entries(all).filter(([, one]) => one.origin !== "default").map(([name, one]) => h("tr", h("th", { scope: "row" }, h("code", name)), h("td.wrap", plain(one.value)), h("td", one.origin)))))));
+}

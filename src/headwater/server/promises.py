@@ -1,0 +1,89 @@
+"""Bytes that somebody sent -> an original on disk and a job that will index it. Durable before it is acknowledged."""
+
+import re
+import unicodedata
+from pathlib import PurePosixPath
+from typing import Any
+
+from headwater.kinds import kind_of
+from headwater.server import wire
+from headwater.server.state import State
+from headwater.storage.ledger import Dataset, Job, Original, now
+from headwater.types import document_id
+
+MAX_NAME_CHARS = 200
+UPLOAD = "upload:/"  # so that what a client calls a file is never taken for a path of this machine
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/]')
+
+
+def safe_name(given: str | None) -> str:
+    """A file's name without a path, without signs that mean something to a shell or a file system."""
+    name = unicodedata.normalize("NFC", given or "").replace("\\", "/")
+    name = _UNSAFE.sub("_", PurePosixPath(name).name).strip(" .")
+    name = "".join(char for char in name if char.isprintable())
+    if len(name) > MAX_NAME_CHARS:
+        stem, dot, suffix = name.rpartition(".")
+        name = f"{stem[: MAX_NAME_CHARS - len(suffix) - 1]}{dot}{suffix[:20]}" if dot else name[:MAX_NAME_CHARS]
+    return name or "unnamed"
+
+
+def promise(
+    state: State,
+    dataset: Dataset,
+    *,
+    uri: str,
+    data: bytes,
+    name: str,
+    mime: str = "",
+    labels: dict[str, Any] | None = None,
+    priority: int = 0,
+    index: bool = True,
+) -> tuple[Original, Job | None]:
+    """Keep the bytes and promise to index them; when this returns, a crash loses neither."""
+    check_room(state, dataset.owner, len(data))
+    if len(data) > state.kb.config.ingest().max_file_bytes:
+        raise wire.TooLarge(
+            f"{name!r} has {len(data)} bytes, and {state.kb.config.ingest().max_file_bytes} are the limit; "
+            "cut it in parts or raise ingest.max_file_bytes"
+        )
+    id = document_id(dataset.owner, dataset.collection, uri)
+    original = Original(
+        document=id,
+        owner=dataset.owner,
+        collection=dataset.collection,
+        uri=uri,
+        hash=state.ledger.originals.write(data),
+        name=name,
+        mime=mime or kind_of(name, data),
+        bytes=len(data),
+        created=now(),
+    )
+    state.ledger.originals.keep(original)
+    return original, start(state, original, labels=labels or {}, priority=priority) if index else None
+
+
+def start(state: State, original: Original, *, labels: dict[str, Any] | None = None, priority: int = 0) -> Job:
+    """Promise to index an original that is kept."""
+    work = {"hash": original.hash, "mime": original.mime, "modified": original.created, "bytes": original.bytes}
+    titled = {"title": "", **(labels or {})}
+    job = state.ledger.jobs.add(
+        owner=original.owner,
+        collection=original.collection,
+        document=original.document,
+        uri=original.uri,
+        kind="put",
+        work={**work, "labels": titled},
+        priority=priority,
+    )
+    state.worker.wake()
+    return job
+
+
+def check_room(state: State, owner: str, more: int) -> None:
+    """Refuse what would be more than an owner may keep."""
+    quota = state.settings.owner_quota_bytes
+    if quota and state.ledger.originals.used(owner) + more > quota:
+        raise wire.OverQuota(
+            f"{owner!r} may keep {quota} bytes and keeps {state.ledger.originals.used(owner)} already; "
+            "delete documents or raise server.owner_quota_bytes"
+        )

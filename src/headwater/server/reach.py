@@ -1,0 +1,89 @@
+"""A caller -> what it can reach: its view of the home, its datasets, and the documents it may change."""
+
+from collections.abc import Sequence
+
+from headwater.build import KnowledgeBase
+from headwater.errors import NotFound
+from headwater.filters import Compare, Filter, conjoin, disjoin
+from headwater.server.auth import Caller, Forbidden
+from headwater.server.state import State
+from headwater.storage.ledger import Dataset
+from headwater.types import Record
+
+__all__ = [
+    "Forbidden",
+    "NotFound",
+    "dataset",
+    "datasets",
+    "document",
+    "only",
+    "own_dataset",
+    "view",
+    "writable_collection",
+]
+
+
+def datasets(state: State, caller: Caller) -> list[Dataset]:
+    """The datasets a caller may see: its own, then those that others share."""
+    known = {found.collection for found in state.ledger.datasets.of(caller.owner)}
+    for owner, collection in state.counts():
+        if owner == caller.owner and collection not in known:
+            state.ledger.datasets.ensure(owner, collection)
+    found = [*state.ledger.datasets.of(caller.owner), *state.ledger.datasets.shared(but=caller.owner)]
+    if caller.collections:
+        found = [one for one in found if {one.id, one.name, one.collection} & set(caller.collections)]
+    return found
+
+
+def view(state: State, caller: Caller) -> KnowledgeBase:
+    """The home as the caller sees it."""
+    shared = [
+        (one.owner, one.collection)
+        for one in state.ledger.datasets.shared(but=caller.owner)
+        if not caller.collections or {one.id, one.name, one.collection} & set(caller.collections)
+    ]
+    if not caller.collections:
+        return state.kb.for_owner(caller.owner, shared=shared)
+    own = [one.collection for one in datasets(state, caller) if one.owner == caller.owner]
+    return state.kb.for_owner(caller.owner, collections=own, shared=shared)
+
+
+def dataset(state: State, caller: Caller, given: str) -> Dataset:
+    """One that the caller may see; NotFound for any other, whether it exists or not."""
+    found = state.ledger.datasets.get(given)
+    if found is None or found not in datasets(state, caller):
+        raise NotFound(f"no dataset has the id {given!r}; list the datasets to see those that exist")
+    return found
+
+
+def own_dataset(state: State, caller: Caller, given: str) -> Dataset:
+    """One that the caller may change."""
+    found = dataset(state, caller, given)
+    if found.owner != caller.owner:
+        raise Forbidden(f"the dataset {found.name!r} is shared by somebody else; only its owner changes it")
+    return found
+
+
+def writable_collection(state: State, caller: Caller, name: str) -> Dataset:
+    """The caller's dataset of this name or id, made where it is missing."""
+    for one in datasets(state, caller):
+        if one.owner == caller.owner and name in (one.id, one.name, one.collection):
+            return one
+    if caller.collections and name not in caller.collections:
+        raise Forbidden(f"your key is for {', '.join(caller.collections)}, not for {name!r}")
+    return state.ledger.datasets.create(caller.owner, name)
+
+
+def document(state: State, caller: Caller, *, within: Dataset, given: str) -> Record:
+    """A document of a dataset that the caller may see."""
+    found = view(state, caller).seen(given)
+    if (found.owner, found.collection) != (within.owner, within.collection):
+        raise NotFound(f"no document has the id {given!r}; list the documents to see those that exist")
+    return found
+
+
+def only(chosen: Sequence[Dataset]) -> Filter:
+    """A filter for these datasets and no other."""
+    return disjoin(
+        *(conjoin(Compare("owner", "=", one.owner), Compare("collection", "=", one.collection)) for one in chosen)
+    )

@@ -1,0 +1,307 @@
+"""Promised jobs -> searchable documents: the thread that works while the server answers.
+
+One process at a time holds the home's lock and indexes; the others wait for it. A pass takes some jobs, gives their
+changes to the catalog's queue, runs the indexer, and writes down what became of each. Killed anywhere, the jobs are
+open and are done again, which makes the same documents.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from typing import Any
+
+from headwater.build import KnowledgeBase
+from headwater.errors import BackendError, HeadwaterError, HomeLocked, SourceError
+from headwater.indexer import Progress, stamped
+from headwater.server import logs
+from headwater.storage.ledger import Job, JobState, Ledger, Original
+from headwater.types import Blob, Change, Document, Labels, Span, text_hash
+
+# A pass ends after so many jobs or bytes, so that what is done can be seen and others get the lock.
+PASS_JOBS = 64
+PASS_BYTES = 64 * 1024**2
+# Jobs of other processes are noticed this often; those of this one wake the thread.
+IDLE_SECONDS = 1.0
+LOCKED_SECONDS = 0.2
+# How far each stage of the write path is, in percent.
+PERCENT = {"fetch": 10, "parse": 30, "chunk": 45, "embed": 60, "store": 85}
+NICE = 10  # searches come first
+FETCHED_AT_ONCE = 4
+LEASE_SECONDS = 120  # longer than any page may take
+
+OnDone = Callable[[Job], None]
+
+
+class Worker:
+    """Works on the jobs of one home, in a thread of its own (`start`) or in this one (`run`)."""
+
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        ledger: Ledger,
+        *,
+        attempts: int,
+        on_done: OnDone | None = None,
+        on_pass: Callable[[float, bool], None] | None = None,
+    ) -> None:
+        self.kb, self.ledger, self.attempts, self.on_done, self.on_pass = kb, ledger, attempts, on_done, on_pass
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self._awake, self._stop = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._fetcher: threading.Thread | None = None  # slow pages hold nothing else up
+        self._wanted = threading.Event()
+        self._pause_until, self._failures = 0.0, 0
+        self._told: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Begin to work beside what this process does."""
+        self._thread = threading.Thread(target=self.run, name="headwater-worker", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._awake.set()
+        self._wanted.set()
+
+    def stop(self, *, timeout_seconds: float = 30.0) -> None:
+        """End after the pass under way. What is left is there the next time."""
+        self._stop.set()
+        self.wake()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+
+    def run(self) -> None:
+        """Work until `stop`."""
+        self._step_back()
+        self._fetcher = threading.Thread(target=self._keep_fetching, name="headwater-fetcher", daemon=True)
+        self._fetcher.start()
+        while not self._stop.is_set():
+            try:
+                busy = self.step()
+            except BackendError as error:  # the ledger or the lock itself: nothing to do but wait
+                logs.warn("The worker cannot work", error=error, reason=str(error))
+                busy = False
+                self._stop.wait(IDLE_SECONDS)
+            if not busy:
+                self._awake.wait(IDLE_SECONDS)
+                self._awake.clear()
+
+    def step(self) -> bool:
+        """One pass; whether there was something to do."""
+        self.ledger.jobs.recover(kinds=("url",), older_than=lease_end())
+        fetched = self._fetch() if self._fetcher is None else False
+        waiting = self.ledger.jobs.due(("put", "label"))
+        left = time.monotonic() >= self._pause_until and self.kb.catalog.pending() > 0
+        if not waiting and not left:
+            return fetched
+        try:
+            with self.kb.writing():
+                self.ledger.jobs.recover(kinds=("put", "label"))
+                self._pass()
+        except HomeLocked:
+            self._stop.wait(LOCKED_SECONDS)
+        return True
+
+    # -------------------------------------------------------------------------------------- one pass
+
+    def _pass(self) -> None:
+        jobs = self.ledger.jobs.take(self.name, limit=PASS_JOBS, kinds=("put", "label"))
+        began, failure = time.perf_counter(), None
+        try:
+            puts = [job for job in jobs if job.kind == "put"]
+            changes = [change for job in puts if (change := self._change(job)) is not None]
+            self.kb.catalog.enqueue(changes)
+            by_uri = {(job.uri): job for job in puts}
+            self.kb.indexer.run(lambda progress: self._tell(by_uri, progress))
+            for job in jobs:
+                self._relabel(job)
+        except BackendError as error:
+            failure = error
+        self._failures = self._failures + 1 if failure else 0
+        if failure is not None:
+            self._pause_until = time.monotonic() + min(2.0**self._failures, 60.0)
+            logs.warn("Indexing failed", error=failure, reason=str(failure), jobs=len(jobs))
+        for job in jobs:
+            self._close(job, failure)
+        if self.on_pass is not None:
+            self.on_pass(time.perf_counter() - began, failure is None)
+
+    def _change(self, job: Job) -> Change | None:
+        work = job.work
+        try:
+            data = self.ledger.originals.read(work["hash"])
+        except HeadwaterError as error:
+            self._finish(job, "failed", str(error))
+            return None
+        told = {key: tuple(v) if isinstance(v, list) else v for key, v in work.get("found", {}).items()}
+        blob = Blob(uri=job.uri, data=data, mime=work["mime"], modified=work.get("modified", ""), meta=told)
+        change = Change(
+            uri=job.uri,
+            kind="put",
+            owner=job.owner,
+            collection=job.collection,
+            labels=labels_of(self._labels(job)),
+            stamp=work.get("stamp", ""),
+            payload=blob,
+        )
+        return stamped(change)
+
+    def _labels(self, job: Job) -> dict[str, Any]:
+        """What was said with the bytes, and over it what was changed by hand."""
+        told: dict[str, Any] = dict(job.work.get("labels", {}))
+        changes: dict[str, Any] = dict(self.ledger.originals.changed(job.document).get("changes", {}))
+        meta = {**told.get("meta", {}), **changes.pop("meta", {})}
+        return {**told, **changes, "meta": {key: value for key, value in meta.items() if value is not None}}
+
+    def _relabel(self, job: Job) -> None:
+        """The document as it is stored, with what was changed of it by hand."""
+        work = self.ledger.originals.changed(job.document)
+        document = self.kb.catalog.document(job.document) if work else None
+        if document is not None and (changed := relabelled(document, work)) != document:
+            self.kb.indexer.load([changed])
+
+    def _tell(self, jobs: dict[str, Job], progress: Progress) -> None:
+        job = jobs.get(progress.uri)
+        if job is not None and progress.stage and self._told.get(job.id) != progress.stage:
+            self._told[job.id] = progress.stage
+            self.ledger.jobs.progress(job.id, stage=progress.stage, percent=PERCENT.get(progress.stage, 20))
+
+    def _close(self, job: Job, failure: BackendError | None) -> None:
+        self._told.pop(job.id, None)
+        current = self.ledger.jobs.get(job.id)
+        if current is None or current.state != "processing":
+            return
+        record = self.kb.catalog.record(job.document)
+        if failure is not None:
+            if job.attempts < self.attempts:
+                self.ledger.jobs.postpone(job, str(failure))
+                return
+            self._withdraw(job)
+            self._finish(job, "failed", f"given up after {job.attempts} attempts: {failure}")
+        elif record is None:
+            self._finish(job, "cancelled", "the document was removed meanwhile")
+        elif record.state in ("failed", "empty") and job.kind == "put":
+            self._finish(job, "failed" if record.state == "failed" else "empty", record.error)
+        else:
+            self.ledger.jobs.finish(job.id, "indexed")
+            self._finish(job, "completed")
+
+    def _withdraw(self, job: Job) -> None:
+        """Take an open change out of the catalog's queue."""
+        change = Change(uri=job.uri, kind="put", owner=job.owner, collection=job.collection)
+        self.kb.catalog.close(self.kb.catalog.draw([change]))
+
+    def _finish(self, job: Job, state: JobState, reason: str = "") -> None:
+        self.ledger.jobs.finish(job.id, state, reason)
+        if self.on_done is not None and (done := self.ledger.jobs.get(job.id)) is not None:
+            self.on_done(done)
+
+    # ----------------------------------------------------------------------------------------- pages
+
+    def _fetch(self) -> bool:
+        """Fetch the pages that were promised; their jobs are puts from then on."""
+        jobs = self.ledger.jobs.take(self.name, limit=FETCHED_AT_ONCE, kinds=("url",))
+        for job in jobs:
+            try:
+                work = self._fetched(job)
+            except (SourceError, BackendError) as error:
+                # A page that cannot be had says whether it may be had later.
+                again = isinstance(error, BackendError) or bool(getattr(error, "again", False))
+                if again and job.attempts < self.attempts:
+                    self.ledger.jobs.postpone(job, str(error))
+                else:
+                    self._finish(job, "failed", str(error))
+            else:
+                self.ledger.jobs.fetched(job, work)
+        return bool(jobs)
+
+    def _keep_fetching(self) -> None:
+        while not self._stop.is_set():
+            try:
+                busy = self._fetch()
+            except BackendError as error:
+                logs.warn("Pages cannot be fetched", error=error, reason=str(error))
+                busy = False
+            if busy:
+                self._awake.set()
+            else:
+                self._wanted.wait(IDLE_SECONDS)
+                self._wanted.clear()
+
+    def _fetched(self, job: Job) -> dict[str, Any]:
+        """The work of a job whose page is here; one that did not change is the one that is kept."""
+        from headwater.sources.web import stamp_of
+
+        kept, record = self.ledger.originals.get(job.document), self.kb.catalog.record(job.document)
+        known = record.stamp.rpartition(" ")[0] if kept is not None and record is not None else ""
+        blob = self.kb.web.fetch(str(job.work["url"]), stamp=known)
+        if not isinstance(blob, Blob):
+            assert kept is not None  # or nothing was known that could be unchanged
+            return {**job.work, "hash": kept.hash, "mime": kept.mime, "stamp": known, "modified": kept.created}
+        original = Original(
+            document=job.document,
+            owner=job.owner,
+            collection=job.collection,
+            uri=job.uri,
+            hash=self.ledger.originals.write(blob.data),
+            name=job.uri.rstrip("/").rpartition("/")[2] or "page.html",
+            mime=blob.mime,
+            bytes=len(blob.data),
+        )
+        self.ledger.originals.keep(original)
+        told = {"hash": original.hash, "mime": blob.mime, "modified": blob.modified, "bytes": original.bytes}
+        found = {key: list(value) if isinstance(value, tuple) else value for key, value in blob.meta.items()}
+        return {**job.work, **told, "stamp": stamp_of(blob), "found": found}
+
+    def _step_back(self) -> None:
+        """Let searches come first; the threads that the indexer makes are of the same kind."""
+        with suppress(AttributeError, OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+def can_fetch() -> bool:
+    """Whether this installation can fetch pages."""
+    return find_spec("headwater.sources.web") is not None
+
+
+def lease_end() -> str:
+    """A page whose fetching began before this has lost its worker."""
+    return (datetime.now(UTC) - timedelta(seconds=LEASE_SECONDS)).isoformat(timespec="milliseconds")
+
+
+def labels_of(told: dict[str, Any]) -> Labels:
+    """Labels as a job keeps them."""
+    meta = {key: tuple(value) if isinstance(value, list) else value for key, value in told.get("meta", {}).items()}
+    return Labels(**{**told, "tags": tuple(told.get("tags", ())), "meta": meta})
+
+
+def relabelled(document: Document, work: Any) -> Document:
+    """A document with the changes that a job asks for."""
+    changes: dict[str, Any] = dict(work.get("changes", {}))
+    if "tags" in changes:
+        changes["tags"] = tuple(changes["tags"])
+    if "meta" in changes:
+        kept = {key: tuple(v) if isinstance(v, list) else v for key, v in changes["meta"].items() if v is not None}
+        gone = {key for key, value in changes["meta"].items() if value is None}
+        changes["meta"] = {**{k: v for k, v in document.meta.items() if k not in gone}, **kept}
+    spans: Sequence[Sequence[int]] = work.get("hide", ())
+    if spans and work.get("text") == text_hash(document.text).hex():
+        changes["hidden"] = _merged([*document.hidden, *(Span(start, end) for start, end in spans)])
+    return replace(document, **changes)
+
+
+def _merged(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """In order, and apart from one another."""
+    kept: list[Span] = []
+    for span in sorted(spans):
+        if kept and span.start <= kept[-1].end:
+            kept[-1] = Span(kept[-1].start, max(kept[-1].end, span.end))
+        else:
+            kept.append(span)
+    return tuple(kept)

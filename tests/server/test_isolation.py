@@ -1,0 +1,214 @@
+"""Nobody sees what is not theirs: random owners, keys, collections, filters and options over every route."""
+
+import itertools
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+from tests.server.conftest import Running
+
+from headwater.storage.ledger import dataset_id
+from headwater.types import document_id
+
+OWNERS = ("anna", "ben", "cleo")
+COLLECTIONS = ("alpha", "beta", "gamma")
+SEED = 20_26
+QUESTIONS = ("water pump", "水泵 阀门", "secret of anna", "secret of ben", "secret of cleo", "*")
+FILTERS = (
+    "",
+    'owner = "anna"',
+    'owner = "ben" or owner != "ben"',
+    'collection = "alpha" or collection = "beta"',
+    "not archived or archived",
+    'user_id in ("anna", "ben", "cleo")',
+    'title contains "secret"',
+    'tag = "everybody" or not tag = "everybody"',
+)
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"mode": "keyword"},
+    {"mode": "semantic"},
+    {"mode": "substring"},
+    {"options": {"collapse": True, "mmr_lambda": 0.5}},
+    {"options": {"window": 2, "parent": True, "related": True}},
+    {"options": {"synonyms": True, "feedback": True}},
+    {"archived": True, "top_n": 50},
+    {"vector_similarity_weight": 0.3, "similarity_threshold": 0.0, "page_size": 50},
+)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A key, and whose rows it may see: (owner, collection)."""
+
+    client: httpx2.Client
+    owner: str
+    may_see: frozenset[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def askers(server: Running, settled: Any) -> Any:
+    """Three owners with three collections each, one of them shared; and keys for all, for one, for two."""
+    shared = {("ben", "beta"), ("cleo", "gamma")}
+    clients: list[httpx2.Client] = []
+    made: list[Asker] = []
+    for owner in OWNERS:
+        client = server.client(server.key(owner, rights="admin"))
+        clients.append(client)
+        for name in COLLECTIONS:
+            scope = "shared" if (owner, name) in shared else "private"
+            assert client.post("/api/v1/datasets", json={"name": name, "scope": scope}).status_code == 200
+            for number in range(2):
+                text = f"The secret of {owner} in {name}: water pump number {number}. 水泵的阀门在{owner}的{name}。"
+                told = {"uri": f"note-{number}", "text": text, "collection": name, "tags": ["everybody", owner]}
+                job = client.post("/api/v1/ingest/text", json={**told, "title": f"secret {owner}"}).json()["data"]
+                assert settled(client, job["job_id"])["state"] == "completed"
+            listed = client.get(f"/api/v1/datasets/{dataset_id(owner, name)}/documents").json()["data"]["docs"]
+            archived = {"archived": True}
+            client.put(f"/api/v1/datasets/{dataset_id(owner, name)}/documents/{listed[0]['id']}", json=archived)
+        own = frozenset((owner, name) for name in COLLECTIONS)
+        others = frozenset(one for one in shared if one[0] != owner)
+        made.append(Asker(client, owner, own | others))
+        for chosen in (("alpha",), ("beta", "gamma")):
+            narrow = server.client(server.key(owner, rights="write", collections=chosen))
+            clients.append(narrow)
+            seen = {(owner, name) for name in chosen} | {one for one in others if one[1] in chosen}
+            made.append(Asker(narrow, owner, frozenset(seen)))
+    yield made
+    for client in clients:
+        client.close()
+
+
+def rows(told: Any) -> set[tuple[str, str]]:
+    """Every (owner, collection) that stands anywhere in an answer."""
+    found: set[tuple[str, str]] = set()
+    if isinstance(told, dict):
+        if "collection" in told and "owner" in told:
+            found.add((told["owner"], told["collection"]))
+        for value in told.values():
+            found |= rows(value)
+    elif isinstance(told, list):
+        for value in told:
+            found |= rows(value)
+    return found
+
+
+def foreign_text(text: str, asker: Asker) -> list[str]:
+    """Sentences of documents that the asker may not see."""
+    every = itertools.product(OWNERS, COLLECTIONS)
+    return [f"{o} in {c}" for o, c in every if (o, c) not in asker.may_see and f"secret of {o} in {c}" in text]
+
+
+def test_no_search_and_no_answer_has_a_foreign_row(askers: list[Asker]) -> None:
+    chance = random.Random(SEED)
+    asked = found = 0
+    for _ in range(120):
+        asker = chance.choice(askers)
+        body: dict[str, Any] = {"question": chance.choice(QUESTIONS), "where": chance.choice(FILTERS)}
+        body |= chance.choice(OPTIONS)
+        if chance.random() < 0.3:
+            body["dataset_ids"] = [dataset_id(chance.choice(OWNERS), chance.choice(COLLECTIONS))]
+        if chance.random() < 0.3:
+            uri = f"text:/note-{chance.randrange(2)}"
+            body["document_ids"] = [document_id(chance.choice(OWNERS), chance.choice(COLLECTIONS), uri)]
+        if chance.random() < 0.2:
+            body["question"] = [body["question"], *chance.sample(QUESTIONS, 2)]
+        route = "/api/v1/retrieval" if chance.random() < 0.7 or isinstance(body["question"], list) else "/api/v1/ask"
+        answer = asker.client.post(route, json=body)
+        asked += 1
+        assert answer.status_code in (200, 404), answer.text
+        assert not foreign_text(answer.text, asker), (asker.owner, body, answer.text)
+        assert rows(answer.json()) <= asker.may_see, (asker.owner, body)
+        found += "secret of" in answer.text
+    assert asked == 120 and found > 40  # the test would see a foreign row if there were one
+
+
+def test_every_id_of_somebody_else_is_unknown(askers: list[Asker]) -> None:
+    checked = 0
+    for asker in askers:
+        for owner, name in itertools.product(OWNERS, COLLECTIONS):
+            dataset = f"/api/v1/datasets/{dataset_id(owner, name)}"
+            id = document_id(owner, name, "text:/note-1")
+            seen = (owner, name) in asker.may_see
+            routes = [f"{dataset}/documents", f"{dataset}/documents/{id}", f"{dataset}/documents/{id}/text"]
+            routes.append(f"{dataset}/documents/{id}/chunks")
+            for route in routes:
+                answer = asker.client.get(route)
+                assert answer.status_code == (200 if seen else 404), (asker.owner, route, answer.text)
+                assert seen or answer.json()["message"] == asker.client.get(
+                    route.replace(dataset_id(owner, name), "0" * 20)
+                ).json()["message"].replace("0" * 20, dataset_id(owner, name))
+                checked += 1
+            # An id of a foreign document under a dataset of one's own.
+            mine = f"/api/v1/datasets/{dataset_id(*next(iter(asker.may_see)))}/documents/{id}"
+            if (owner, name) not in asker.may_see:
+                assert asker.client.get(mine).status_code == 404
+                assert asker.client.get("/api/v1/why", params={"query": "x", "document": id}).status_code == 404
+                told = {"kind": "click", "document_id": id}
+                assert asker.client.post("/api/v1/feedback", json=told).status_code == 404
+    assert checked > 100
+
+
+def test_nobody_changes_what_is_somebody_elses(askers: list[Asker]) -> None:
+    for asker in askers:
+        for owner, name in itertools.product(OWNERS, COLLECTIONS):
+            if owner == asker.owner:
+                continue
+            dataset = f"/api/v1/datasets/{dataset_id(owner, name)}"
+            id = document_id(owner, name, "text:/note-1")
+            refused = 403 if (owner, name) in asker.may_see else 404
+            send = asker.client.request
+            answers = [
+                send("PUT", dataset, json={"name": "mine"}),
+                send("DELETE", "/api/v1/datasets", json={"ids": [dataset_id(owner, name)]}),
+                send("DELETE", f"{dataset}/documents", json={"ids": [id]}),
+                send("PUT", f"{dataset}/documents/{id}", json={"archived": True}),
+                send("POST", f"{dataset}/chunks", json={"document_ids": [id]}),
+                send("DELETE", f"{dataset}/chunks", json={"document_ids": [id]}),
+                send("POST", f"{dataset}/documents/{id}/chunks", json={"content": "x"}),
+                send("DELETE", f"{dataset}/documents/{id}/chunks", json={}),
+                send("POST", f"{dataset}/documents", files=[("file", ("x.txt", b"x"))]),
+                send(
+                    "POST", "/api/v1/ingest/text", json={"uri": "u", "text": "t", "dataset_id": dataset_id(owner, name)}
+                ),
+            ]
+            assert [one.status_code for one in answers] == [refused] * len(answers), [one.text for one in answers]
+
+
+def test_lists_jobs_history_and_feedback_are_ones_own(askers: list[Asker]) -> None:
+    for asker in askers:
+        listed = asker.client.get("/api/v1/datasets", params={"page_size": 100}).json()["data"]
+        assert {(one["owner"], one["collection"]) for one in listed} == asker.may_see
+        own = {document_id(asker.owner, name, uri) for name in COLLECTIONS for uri in ("text:/note-0", "text:/note-1")}
+        jobs = asker.client.get("/api/v1/jobs", params={"page_size": 100}).json()["data"]["jobs"]
+        assert jobs and {job["document_id"] for job in jobs} <= own
+        for other in askers:
+            if other.owner != asker.owner:
+                theirs = other.client.get("/api/v1/jobs").json()["data"]["jobs"][0]["id"]
+                assert asker.client.get(f"/api/v1/jobs/{theirs}").status_code == 404
+                assert asker.client.post(f"/api/v1/jobs/{theirs}/retry").status_code == 404
+        asker.client.post("/api/v1/retrieval", json={"question": f"asked by {asker.owner}"})
+        kept = asker.client.get("/api/v1/history", params={"page_size": 1000}).json()["data"]["history"]
+        others = [f"asked by {owner}" for owner in OWNERS if owner != asker.owner]
+        assert kept and not {row["query"] for row in kept} & set(others)
+
+
+def test_a_cached_result_is_of_the_same_caller(askers: list[Asker]) -> None:
+    for _ in range(2):
+        for asker in askers:
+            answer = asker.client.post("/api/v1/retrieval", json={"question": "the very same question about water"})
+            assert rows(answer.json()) <= asker.may_see
+            assert not foreign_text(answer.text, asker)
+
+
+def test_what_is_no_longer_shared_is_no_longer_seen(askers: list[Asker]) -> None:
+    ben, anna = (next(one for one in askers if one.owner == name) for name in ("ben", "anna"))
+    question = {"question": "secret of ben in beta", "dataset_ids": [dataset_id("ben", "beta")]}
+    assert anna.client.post("/api/v1/retrieval", json=question).status_code == 200
+    ben.client.put(f"/api/v1/datasets/{dataset_id('ben', 'beta')}", json={"scope": "private"})
+    assert anna.client.post("/api/v1/retrieval", json=question).status_code == 404
+    text = anna.client.post("/api/v1/retrieval", json={"question": "secret of ben in beta"}).text
+    ben.client.put(f"/api/v1/datasets/{dataset_id('ben', 'beta')}", json={"scope": "shared"})
+    assert "secret of ben in beta:" not in text
