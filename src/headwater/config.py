@@ -14,26 +14,32 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from headwater.errors import SettingError
+from headwater.settings_file import with_setting
 from headwater.types import Options
 
 FILE_NAME = "headwater.toml"
 ENVIRONMENT_PREFIX = "HEADWATER_"
 DEFAULT_PRESET = "balanced"
 SECRET = "env:"
+DESIGN = "design"  # the section of a preset that tells what is not a setting in effect
 MODELS_FOLDER = "models"  # in a home: what `headwater models pull` fetched
 
 # Section -> (group of entry points, the component in use when nothing else is said).
 COMPONENTS: Mapping[str, tuple[str, str]] = {
-    "chunk": ("chunkers", "recursive"),
+    "chunk": ("chunkers", "auto"),
     "embed": ("embedders", "static"),
     "catalog": ("catalogs", "sqlite"),
     "text_index": ("text_indexes", "tantivy"),
     "vector_index": ("vector_indexes", "turbovec"),
+    "rerank": ("rerankers", "builtin"),
     "generate": ("generators", "extractive"),
 }
+
+# Sections of tables, each with a name of the person's own: models that a request may choose.
+NAMED_SECTIONS = frozenset({"llm"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,12 @@ class Ingest:
     batch_chunks: int = 15_000  # to one flush and one transaction: each makes a segment, and eight of them a merge
     max_file_bytes: int = 256 * 1024 * 1024
     lock_timeout_seconds: float = 60.0
+    parse_processes: int = 0  # 0 for one per core
+    # Of one document: a manual of 10,000 pages takes a minute, and nothing that goes on for longer ends well.
+    parse_wall_seconds: float = 120.0
+    parse_cpu_seconds: int = 120
+    parse_memory_bytes: int = 2 * 1024**3
+    parse_output_chars: int = 50_000_000  # a hundred long novels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +64,53 @@ class Tokens:
     dictionary: tuple[str, ...] = ()  # words to keep whole; `dictionary.txt` in the home adds one a line
 
 
-PLAIN_SECTIONS: Mapping[str, type] = {"retrieve": Options, "ingest": Ingest, "tokens": Tokens}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What is kept of answers."""
+
+    keep: Literal["all", "chat", "none"] = "chat"  # for `replay`: of every question, of conversations, or nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """How `headwater serve` behaves."""
+
+    host: str = "127.0.0.1"
+    port: int = 8571
+    retrieval_threads: int = 0  # 0 for two per core
+    generation_threads: int = 128  # a model's slow stream holds one of these, never one of the others
+    waiting: int = 64  # requests that may wait for a thread of either pool; the next is told to come back (429)
+    deadline_seconds: float = 30.0  # of a request that does not stream; then 503
+    max_body_bytes: int = 512 * 1024 * 1024  # of one request
+    max_files: int = 100  # in one upload
+    owner_quota_bytes: int = 0  # of all originals that one owner keeps; 0 for no limit
+    upload_indexes: bool = True  # an upload is indexed at once; else when it is asked for
+    history: bool = True  # past searches are kept for their owner
+    log_text: bool = False  # queries may stand in the log
+    cors_origins: tuple[str, ...] = ()  # pages of other origins that may call; none by default
+    job_attempts: int = 8  # of a job whose store or model failed; the pauses between them double
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """How pages are fetched."""
+
+    allow_private: bool = False  # pages of private networks and of this machine may be fetched
+    robots: bool = True  # what a site's robots.txt asks programs to leave alone is left alone
+    max_bytes: int = 32 * 1024 * 1024  # of one page
+    timeout_seconds: float = 20.0  # for one page, in all
+    user_agent: str = ""  # empty for headwater's own
+    parallel: int = 8  # pages fetched at a time, at most two of them from one site
+
+
+PLAIN_SECTIONS: Mapping[str, type] = {
+    "answers": Answers,
+    "retrieve": Options,
+    "ingest": Ingest,
+    "server": Server,
+    "tokens": Tokens,
+    "web": Web,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +138,27 @@ class Config:
     def tokens(self) -> Tokens:
         """How text is cut into words."""
         return Tokens(**self._section("tokens"))
+
+    def answers(self) -> Answers:
+        """What is kept of answers."""
+        return Answers(**self._section("answers"))
+
+    def server(self) -> Server:
+        """How the server behaves."""
+        return Server(**self._section("server"))
+
+    def web(self) -> Web:
+        """How pages are fetched."""
+        return Web(**self._section("web"))
+
+    def names(self, section: str) -> list[str]:
+        """The tables of a section that holds several: `[llm.NAME]`."""
+        return list(dict.fromkeys(full.rpartition(".")[0] for full in self._section(section)))
+
+    def table(self, section: str, name: str) -> dict[str, Any]:
+        """One of them."""
+        found = self._section(f"{section}.{name}")
+        return {key: _secret(f"{section}.{name}.{key}", value) for key, value in found.items()}
 
     def component(self, section: str) -> tuple[str, str, dict[str, Any]]:
         """The group, the name in use and the keyword arguments of a component section."""
@@ -129,9 +208,10 @@ def load(home: Path, *, preset: str | None = None, flags: Mapping[str, Any] | No
     named = Setting(DEFAULT_PRESET, "default")
     for layer in (file, dotenv, environment):
         named = layer.pop("preset", named)
-    merged = {"preset": named, **read_preset(str(named.value)), **file, **dotenv, **environment}
-    if preset is not None:
-        merged.update({"preset": Setting(preset, "flag"), **read_preset(preset)})
+    if preset is None:
+        merged = {"preset": named, **read_preset(str(named.value)), **file, **dotenv, **environment}
+    else:  # instead of the other preset, whose values would show through where this one has none
+        merged = {**file, **dotenv, **environment, "preset": Setting(preset, "flag"), **read_preset(preset)}
     for name, value in (flags or {}).items():
         merged[name] = Setting(_checked(name, value, "flag"), "flag")
     return Config(merged)
@@ -147,8 +227,43 @@ def read_preset(name: str) -> dict[str, Setting]:
     """The settings of a preset; an unknown name is refused with those that exist."""
     if name not in preset_names():
         raise SettingError(f"no preset is named {name!r}; there are: {', '.join(preset_names())}")
-    text = (resources.files("headwater") / "presets" / f"{name}.toml").read_text(encoding="utf-8")
-    return _flatten(tomllib.loads(text), f"preset {name}")
+    tree = {section: content for section, content in _preset(name).items() if section != DESIGN}
+    return _flatten(tree, f"preset {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Designed:
+    """What the design behind a preset has in the place of a setting, and why it is not what is in effect."""
+
+    value: Any
+    why: str
+
+
+def design_of(preset: str) -> dict[str, Designed]:
+    """By the name of a setting: what a preset's design has and this engine does otherwise."""
+    told: Mapping[str, Mapping[str, Any]] = _preset(preset).get(DESIGN, {})
+    return {name: Designed(note["value"], str(note["why"])) for name, note in told.items()}
+
+
+def _preset(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files("headwater") / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def write(home: Path, changes: Mapping[str, Any]) -> Path:
+    """Put settings into the home's file, all or none of them; return the file."""
+    path = home / FILE_NAME
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    _from_file(path)
+    for name, value in changes.items():
+        if name == "preset":
+            read_preset(str(value))
+        text = with_setting(text, name, value if name == "preset" else _checked(name, value, "this change"))
+    _flatten(tomllib.loads(text), str(path))
+    home.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
+    return path
 
 
 def with_options(options: Options, changes: Mapping[str, Any]) -> Options:
@@ -191,12 +306,12 @@ def _from_environment(values: Mapping[str, str], origin: str) -> dict[str, Setti
         if variable == f"{ENVIRONMENT_PREFIX}PRESET":
             found["preset"] = Setting(text, f"{origin}: {variable}")
         elif variable.startswith(ENVIRONMENT_PREFIX) and "." in name:
-            found[name] = Setting(_checked(name, _from_text(text), f"{origin}: {variable}"), f"{origin}: {variable}")
+            found[name] = Setting(_checked(name, from_text(text), f"{origin}: {variable}"), f"{origin}: {variable}")
     return found
 
 
-def _from_text(text: str) -> Any:
-    """A value written in the environment, read as TOML where it is one and as plain text otherwise."""
+def from_text(text: str) -> Any:
+    """A value in the environment or on the command line: TOML where it is that, plain text otherwise."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -209,12 +324,20 @@ def _flatten(tree: Mapping[str, Any], origin: str) -> dict[str, Setting]:
         if section == "preset":
             found["preset"] = Setting(str(content), origin)
         elif isinstance(content, Mapping):
-            for key, value in content.items():
+            for key, value in (_tables(section, content, origin) if section in NAMED_SECTIONS else content).items():
                 name = f"{section}.{key}"
                 found[name] = Setting(_checked(name, value, origin), origin)
         else:
             raise SettingError(f"{origin}: {section!r} stands outside a section; sections are: {_sections()}")
     return found
+
+
+def _tables(section: str, content: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Every key of every table of a section, as `NAME.key`."""
+    for name, table in content.items():
+        if not isinstance(table, Mapping):
+            raise SettingError(f"{origin}: {section}.{name} must be a section [{section}.{name}], got {table!r}")
+    return {f"{name}.{key}": value for name, table in content.items() for key, value in table.items()}
 
 
 def _secret(name: str, value: Any) -> Any:
@@ -233,13 +356,13 @@ def _types(section: str) -> dict[str, Any]:
 
 
 def _sections() -> str:
-    return ", ".join(sorted([*COMPONENTS, *PLAIN_SECTIONS]))
+    return ", ".join(sorted([*COMPONENTS, *PLAIN_SECTIONS, *NAMED_SECTIONS]))
 
 
 def _checked(name: str, value: Any, origin: str) -> Any:
     """The value in the type its setting has. Keys of component sections are checked when the class is loaded."""
     section, _, key = name.partition(".")
-    if section in COMPONENTS:
+    if section in COMPONENTS or section in NAMED_SECTIONS:
         return value
     if section not in PLAIN_SECTIONS:
         raise SettingError(f"{origin}: no section is named {section!r}; there are: {_sections()}")

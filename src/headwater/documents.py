@@ -6,7 +6,7 @@ Change -> Blob -> Document -> Chunk        (then the catalog and the indexes)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal, NamedTuple
@@ -29,6 +29,8 @@ LOCAL_OWNER = "local"
 DEFAULT_COLLECTION = "default"
 # Boxes are measured in this share of the page's width and height, from its top left corner.
 BOX_UNITS = 10_000
+# How what is told about a passage and its own words are marked in `index_text`: before, between and after them.
+META_MARKS = ("<meta>", "</meta>\n<content>", "</content>")
 
 
 class Span(NamedTuple):
@@ -155,7 +157,8 @@ class Chunk:
     """A passage of a document. Invariant: `document.text[span.start:span.end] == text`.
 
     `id` is ticket and ordinal in one integer, given by the indexer and never reused. It stays inside: outside a
-    passage is named `document_id:start-end`.
+    passage is named `document_id:start-end`. As a chunker gives it, `parent` is the place of the larger one in what it
+    returned, where the larger ones come last.
     """
 
     span: Span
@@ -180,7 +183,12 @@ class Chunk:
 
     @property
     def searchable_text(self) -> str:
-        """What the indexes see."""
+        """What the indexes see: what is told and the words, without the marks, which only dilute both."""
+        before, between, after = META_MARKS
+        if self.index_text.startswith(before) and self.index_text.endswith(after):
+            told, marked, words = self.index_text[len(before) : -len(after)].partition(between)
+            if marked:
+                return f"{told}\n{words}"
         return self.index_text or self.text
 
 
@@ -191,10 +199,16 @@ class Version:
     change: Change
     document: Document | None = None
     chunks: tuple[Chunk, ...] = ()
-    vectors: Matrix | None = None  # one row per chunk
+    vectors: Matrix | None = None  # one row per chunk that is indexed
     state: State = "completed"
     content_hash: str = ""
     error: str = ""
+    sketch: bytes = b""  # what likeness is told by (`likeness.packed`); empty where nobody made one
+
+    @property
+    def indexed(self) -> tuple[Chunk, ...]:
+        """The chunks that the indexes hold: all but those that others were cut from, which come last."""
+        return self.chunks[: indexed_count(self.chunks)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +284,12 @@ def document_id(owner: str, collection: str, uri: str) -> str:
 def text_hash(text: str) -> bytes:
     """The key of a text in the embedding cache."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def indexed_count(chunks: Sequence[Chunk]) -> int:
+    """How many of the chunks the indexes hold: those no other was cut from. The others come last."""
+    parents = {chunk.parent for chunk in chunks if chunk.parent}
+    return len(chunks) - sum(chunk.id in parents for chunk in chunks) if parents else len(chunks)
 
 
 def record_of(document: Document) -> Record:

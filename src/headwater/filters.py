@@ -242,6 +242,14 @@ def disjoin(*filters: Filter) -> Filter:
     return NOTHING if not filters else filters[0] if len(filters) == 1 else Or(filters)
 
 
+def within(folder: str) -> Filter:
+    """What lies in a folder or in one inside of it; a path from the root is compared with where files came from."""
+    key, name = ("uri", folder.rstrip("/")) if folder.startswith("/") else ("folder", folder.strip("/"))
+    # After `/` comes `0`: what begins with `hr/` stands between `hr/` and `hr0`.
+    inside = conjoin(Compare(key, ">=", f"{name}/"), Compare(key, "<", f"{name}0"))
+    return disjoin(Compare(key, "=", name), inside)
+
+
 # ------------------------------------------------------------------------------------------- writing
 
 

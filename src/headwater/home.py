@@ -4,32 +4,66 @@ Listing documents loads no index, and searching loads no parser.
 """
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from dataclasses import asdict, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater import config as settings
+from headwater.chats import Chats
 from headwater.engine import Engine
-from headwater.errors import SourceError, SpaceMismatch
+from headwater.enhance import Synonyms
+from headwater.errors import SpaceMismatch
 from headwater.indexer import Indexer
 from headwater.intake import Intake
-from headwater.protocols import Catalog, Chunker, Embedder, Generator, Parser, Source, TextIndex, VectorIndex
-from headwater.registry import accepted, check_settings, installed, load, settable
-from headwater.side import Side, Sides, Unfit, recorded
+from headwater.models.known import calibration_of, weighing_of
+from headwater.origins import Origins
+from headwater.parsing import Parsers
+from headwater.protocols import (
+    Catalog,
+    Chunker,
+    Embedder,
+    LanguageModel,
+    Rewriter,
+    TextIndex,
+    VectorIndex,
+)
+from headwater.registry import accepted, check_settings, load, settable
+from headwater.rerankers import GIVEN as GIVEN_TO_RERANKERS
+from headwater.rerankers import Rerankers
+from headwater.retrieve import Parts
+from headwater.rewrite import ModelRewriter
+from headwater.side import Side, Sides, Unfit, recorded, with_own_chunker
 from headwater.spaces import Spaces
+from headwater.stages.related import Related
+from headwater.storage.cache import ResultCache
+from headwater.storage.conversations import Conversations
 from headwater.storage.lock import HomeLock
+from headwater.storage.notes import SqliteNotes
 from headwater.tokens import Cutter
-from headwater.types import LOCAL_OWNER, Labels, Options, Space
+from headwater.types import LOCAL_OWNER, Options, Space
+from headwater.wording import Prompts
+from headwater.writers import GIVEN as GIVEN_TO_WRITERS
+from headwater.writers import Writers
+
+if TYPE_CHECKING:
+    from headwater.sources.web import Web
 
 CATALOG_FILE = "catalog.sqlite"
 DICTIONARY_FILE = "dictionary.txt"
+NOTES_FILE = "notes.sqlite"
+CONVERSATIONS_FILE = "conversations.sqlite"
+PROMPTS_FOLDER = "prompts"  # a person's own wording, over the one that ships
+SPENDING_FOLDER = "tokens"  # how many tokens models used, a file a day
 # Keyword arguments that a component gets from here when it names them; settings may not give them.
 GIVEN: Mapping[str, tuple[str, ...]] = {
     "catalog": ("writable", "now"),
     "text_index": ("select", "cutter", "writable"),
     "vector_index": ("dim", "select", "exact", "writable"),
+    "chunk": ("embedder", "language_model", "notes"),
     "embed": ("models_folder", "known_dims"),
-    "generate": ("cutter",),
+    "rerank": GIVEN_TO_RERANKERS,
+    "generate": GIVEN_TO_WRITERS,
 }
 
 
@@ -43,27 +77,37 @@ class Home:
         *,
         embedder: Embedder | None = None,
         chunker: Chunker | None = None,
+        language_model: LanguageModel | None = None,
         owner: str = LOCAL_OWNER,
     ) -> None:
         self.home, self.config, self.owner = home, config, owner
+        self._given_language_model = language_model
         self._given_embedder, self._given_chunker = embedder, chunker
-        self._check_sections()
+        self._check_sections(config, *(section for section in settings.COMPONENTS if section != "chunk"))
         self.catalog: Catalog = self._component("catalog", home / CATALOG_FILE)
+        if config.written("chunk")[2]:
+            self._check_sections(self.settled, "chunk")
         self._engine: Engine | None = None
+        self._engine_parts: Parts | None = None  # what it was made from
         self._indexer: Indexer | None = None
 
     # ------------------------------------------------------------------------------------------- parts
 
-    def _check_sections(self) -> None:
+    def _check_sections(self, config: settings.Config, *sections: str) -> None:
         """A key that is misspelt is refused now, not when its component is first needed."""
-        for section in settings.COMPONENTS:
-            group, name, keys = self.config.written(section)
+        for section in sections:
+            group, name, keys = config.written(section)
             if keys:
                 check_settings(load(group, name), dict.fromkeys(keys), section=section, given=GIVEN.get(section, ()))
 
     def _component(self, section: str, *positional: Any, config: settings.Config | None = None, **given: Any) -> Any:
-        group, name, arguments = (config or self.config).component(section)
+        group, name, arguments = (config or (self.settled if section == "chunk" else self.config)).component(section)
         component = load(group, name)
+        if section == "chunk":
+            # Called when they are needed: few ways of cutting ask a model.
+            given["embedder"] = lambda: self.embedder if config is None else self._component("embed", config=config)
+            given["language_model"] = lambda: self.language_model
+            given["notes"] = lambda: self.notes
         if section == "embed":
             given["models_folder"] = self.home / settings.MODELS_FOLDER
             # So that no server has to be asked, nor a model loaded, to open a home.
@@ -72,9 +116,22 @@ class Home:
         return component(*positional, **accepted(component, given), **arguments)
 
     @cached_property
+    def settled(self) -> settings.Config:
+        """The settings, with the chunker that the home was made with where they name none."""
+        return self.config if self._given_chunker else with_own_chunker(self.config, self.catalog.space())
+
+    @property
     def options(self) -> Options:
         """How to search and answer when a call does not say."""
-        return self.config.options()
+        return weighed(self.config, self.fingerprint).options()
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the embedder in use, without loading it; empty before there is anything to search."""
+        if self._given_embedder is not None:
+            return self._given_embedder.fingerprint
+        space = self.catalog.space()
+        return space.embedder if space else ""
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -83,10 +140,73 @@ class Home:
         return made
 
     @cached_property
+    def checker(self) -> Embedder:
+        """What compares sentences with their sources: always the bundled one, for its cosines are known."""
+        made: Embedder = load("embedders", "static")()
+        return made
+
+    @cached_property
     def chunker(self) -> Chunker:
         """What cuts documents into passages."""
         made: Chunker = self._given_chunker or self._component("chunk")
         return made
+
+    @property
+    def language_model(self) -> LanguageModel | None:
+        """What writes, where one is set."""
+        return self._given_language_model or self.writers.model
+
+    @cached_property
+    def writers(self) -> Writers:
+        """What writes answers, by name."""
+        given = {"cutter": self.cutter, "embedder": self.checker, "spending_folder": self.home / SPENDING_FOLDER}
+        return Writers(self.config, given=given, model=self._given_language_model)
+
+    @cached_property
+    def rerankers(self) -> Rerankers:
+        """What looks at passages again, by name."""
+        given = {
+            "models_folder": self.home / settings.MODELS_FOLDER,
+            "cutter": self.cutter,
+            "language_model": lambda: self.language_model,
+            "prompts": self.prompts,
+        }
+        return Rerankers(self.config, given=given)
+
+    @cached_property
+    def synonyms(self) -> Synonyms:
+        """Words that mean the same: those that come with the package and the home's own."""
+        return Synonyms.read(self.home, self.cutter)
+
+    @cached_property
+    def results_cache(self) -> ResultCache:
+        """Results of questions that may be asked again."""
+        return ResultCache(self.options.cache_size)
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        """What models are told."""
+        return Prompts(self.home / PROMPTS_FOLDER)
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        """What was said and answered in this home."""
+        return Conversations(self.home / CONVERSATIONS_FILE, owner=self.owner)
+
+    @cached_property
+    def chats(self) -> Chats:
+        """Conversations as they go on, and answers to look at again."""
+        return Chats(
+            store=self.conversations,
+            engine=lambda: self.engine,
+            catalog=self.catalog,
+            keep=self.config.answers().keep,
+        )
+
+    @cached_property
+    def notes(self) -> SqliteNotes:
+        """What a language model wrote about passages."""
+        return SqliteNotes(self.home / NOTES_FILE)
 
     @cached_property
     def sides(self) -> Sides:
@@ -99,7 +219,7 @@ class Home:
             cutter=lambda: self.cutter,
             embedder=lambda: self.embedder,
             chunker=lambda: self.chunker,
-            settings=recorded(self.config, *(section for section, part in given.items() if part is None)),
+            settings=recorded(self.settled, *(section for section, part in given.items() if part is None)),
         )
 
     @property
@@ -130,10 +250,34 @@ class Home:
     def engine(self) -> Engine:
         """The read path, over the space that is active now."""
         parts = self.sides.active().parts
-        if self._engine is None or self._engine.parts is not parts:
-            generator: Generator = self._component("generate", cutter=self.cutter)
-            self._engine = Engine(parts, generator)
+        if self._engine is None or self._engine_parts is not parts:
+            writers = self.writers
+            self._engine = Engine(
+                replace(
+                    parts,
+                    rewriter=self._rewriter,
+                    reranker=self.rerankers.named,
+                    synonyms=self._variants,
+                    related=partial(Related, catalog=parts.catalog, text_index=parts.text, cutter=parts.cutter),
+                    calibration=calibration_of(parts.embedder.fingerprint),
+                ),
+                writers.default,
+                fallback=writers.fallback,
+                named=writers.named,
+                prompts=self.prompts,
+                checker=self.checker,
+            )
+            self._engine_parts = parts
         return self._engine
+
+    def _variants(self, text: str) -> list[str]:
+        """Other ways to write a question; the table is read at the first."""
+        return self.synonyms.variants(text)
+
+    def _rewriter(self, options: Options) -> Rewriter | None:
+        """What asks in other words for a query with these options: a language model, or nothing."""
+        writer = self.writers.named(options.llm) if options.llm else self.writers.default
+        return ModelRewriter(writer, self.prompts) if isinstance(writer, LanguageModel) else None
 
     @property
     def indexer(self) -> Indexer:
@@ -154,11 +298,16 @@ class Home:
             chunker=self.sides.chunker_of(side.space),
             embedder=side.embedder,
             space=side.space,
-            read=lambda change: self._files(Path(change.uri), Labels(), change.collection).read(change.uri),
-            parser=_parser_for,
+            read=self.origins.read,
+            parser=self.parsers.named,
             # A slow or paid embedder says after how many texts its work should be safe.
             batch_chunks=min(ingest.batch_chunks, getattr(side.embedder, "commit_texts", ingest.batch_chunks)),
         )
+
+    @cached_property
+    def parsers(self) -> Parsers:
+        """What reads files, by mime type."""
+        return Parsers(self.config.ingest())
 
     @cached_property
     def intake(self) -> Intake:
@@ -166,19 +315,35 @@ class Home:
         return Intake(
             catalog=self.catalog,
             indexer=lambda: self.indexer,
-            files=self._files,
+            open_source=self.origins.open,
+            expect=self.origins.expect,
             lock=HomeLock(self.home / "write.lock"),
             let_go=self.sides.release,
             owner=self.owner,
             lock_timeout_seconds=self.config.ingest().lock_timeout_seconds,
         )
 
-    def _files(self, path: Path, labels: Labels, collection: str) -> Source:
-        limit = self.config.ingest().max_file_bytes
-        made: Source = load("sources", "files")(
-            path, owner=self.owner, collection=collection, labels=labels, max_bytes=limit
+    @cached_property
+    def origins(self) -> Origins:
+        """Where documents come from."""
+        return Origins(
+            catalog=self.catalog,
+            web=lambda: self.web,
+            refuse=self._refuse_unreadable,
+            owner=self.owner,
+            home=self.home,
+            max_file_bytes=self.config.ingest().max_file_bytes,
         )
-        return made
+
+    def _refuse_unreadable(self, mime: str) -> None:
+        self.parsers.named(mime)
+
+    @cached_property
+    def web(self) -> "Web":
+        """What fetches pages."""
+        from headwater.sources.web import Web
+
+        return Web(**asdict(self.config.web()))
 
     @cached_property
     def spaces(self) -> Spaces:
@@ -191,23 +356,14 @@ class Home:
         )
 
 
-@cache
-def _parser_for(mime: str) -> Parser:
-    """The parser that reads a mime type; one that nobody reads is refused with what can be read."""
-    parsers: dict[str, Parser] = {}
-    for name in installed("parsers"):
-        made: Parser = load("parsers", name)()
-        parsers.update(dict.fromkeys(made.mimes, made))
-    if mime not in parsers:
-        raise SourceError(
-            f"no parser reads {mime or 'this kind of file'}; what can be read: {', '.join(sorted(parsers))}"
-        )
-    return parsers[mime]
-
-
 def effective_settings(home: Path | None = None, *, preset: str | None = None) -> dict[str, settings.Setting]:
     """Every setting in force by name, the components' own among them, each with where it comes from."""
-    config = settings.load(home or settings.default_home(), preset=preset)
+    path = home or settings.default_home()
+    config = settings.load(path, preset=preset)
+    if (path / CATALOG_FILE).exists():
+        opened = Home(path, config)
+        config = weighed(opened.settled, opened.fingerprint)
+        opened.catalog.close_store()
     found = settings.defaults()
     for section, (group, default) in settings.COMPONENTS.items():
         used = config.settings.get(f"{section}.use")
@@ -216,6 +372,18 @@ def effective_settings(home: Path | None = None, *, preset: str | None = None) -
         found.update({key: settings.Setting(value, "default") for key, value in own.items()})
     found.update({name: _veiled(name, setting) for name, setting in config.settings.items()})
     return dict(sorted(found.items()))
+
+
+def weighed(config: settings.Config, fingerprint: str) -> settings.Config:
+    """The settings, with words and meaning weighed as suits an embedder where nobody but a preset said how."""
+    weighing = weighing_of(fingerprint)
+    if weighing is None or config.options().fusion != "adaptive":
+        return config
+    origin = f"embedder {fingerprint.partition(':')[0]}"
+    own = {f"retrieve.{name}": settings.Setting(value, origin) for name, value in asdict(weighing).items()}
+    said = [config.settings[name] for name in own if name in config.settings]
+    by_hand = not all(one.origin.startswith("preset ") for one in said)
+    return config if by_hand else settings.Config({**config.settings, **own})
 
 
 def _veiled(name: str, setting: settings.Setting) -> settings.Setting:

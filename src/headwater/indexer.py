@@ -4,20 +4,20 @@ The order is the whole proof:
   1. indexes.add, flush    a crash leaves ids the catalog does not know: invisible; the change is still open
   2. catalog.commit        one transaction: the new chunks are the truth, the old ticket is dead, the change is closed
   3. indexes.remove(dead)  with the next flush; late or twice it is harmless, for a ticket is never used again
-While a batch goes into the indexes the next one is parsed and embedded and the one before is committed. One indexer per
-home: the caller holds its lock.
+While a batch goes into the indexes the next one is prepared (`prepare`) and embedded and the one before is committed.
+One indexer per home: the caller holds its lock.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from time import perf_counter
 
 import numpy as np
 
-from headwater.errors import BackendError, EmptyDocument, SourceError
+from headwater.errors import BackendError, SourceError
+from headwater.prepare import Preparation, Stages, labels_digest
 from headwater.protocols import Catalog, Chunker, Embedder, Parser, TextIndex, VectorIndex
 from headwater.selection import MAX_CHUNKS, TICKET_BITS
 from headwater.types import Blob, Change, Chunk, Document, Matrix, Space, Version, document_id, text_hash
@@ -29,25 +29,35 @@ BATCH_CHARS = 10_000_000
 # The first batch is small, so that something can be seen and found early; then see `_next_limit`.
 FIRST_BATCH = 1_000
 SLOW_SECONDS = 10.0
+# A batch ends when it took so long to prepare: what is parsed is safe soon, however long the rest takes.
+BATCH_SECONDS = 5.0
 # Documents whose tickets are drawn in one transaction, which has to wait for a commit under way.
 DRAW = 20_000
+# While a batch is being prepared, somebody who waits is told this often how far it is.
+TELL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run has come. `stage_seconds` sums what each stage took so far."""
+    """How far a run has come. `stage_seconds` sums what each stage took so far, over all processes.
+
+    `stage` is what is done with `uri` now, and `prepared` counts the documents that have come past it.
+    """
 
     done: int
     total: int
     chunks: int
     uri: str
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    stage: str = ""
+    prepared: int = 0
 
 
 class Indexer:
     """Applies changes. `read` gives the bytes of a change, `parser` the parser for a mime type.
 
-    Without a space it works for the active one.
+    A parser that has `start(blob) -> Future[tuple[Document, seconds]]` runs elsewhere. Without a space it works for the
+    active one.
     """
 
     def __init__(
@@ -66,20 +76,27 @@ class Indexer:
         self.catalog, self.text, self.vectors = catalog, text, vectors
         self.chunker, self.embedder, self.read, self.parser = chunker, embedder, read, parser
         self.batch_chunks, self.space = batch_chunks, space
-        self.stage_seconds: dict[str, float] = {}
+        self.stages, self._chunks = Stages(), 0
+        self._prepare = Preparation(catalog=catalog, read=read, parser=parser, cut=self.cut, stages=self.stages)
+
+    @property
+    def stage_seconds(self) -> Mapping[str, float]:
+        """What each stage took so far, over all processes."""
+        return self.stages.seconds
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> int:
         """Apply every open change; return how many there were."""
         self._catch_up()
-        done = 0
+        done = self._prepare.count = self._chunks = 0
         while changes := self.catalog.claim(CLAIM):
             total = done + self.catalog.pending()
-            done = self._apply(map(self._version, changes), done, total, on_progress)
+            done = self._apply(self._prepare.versions(changes), done, total, on_progress)
         return done
 
     def load(self, documents: Iterable[Document], on_progress: Callable[[Progress], None] | None = None) -> int:
         """Take in documents that are parsed already; when it returns, all of them are stored."""
         self._catch_up()
+        self._prepare.count = self._chunks = 0
         return self._apply(self._drawn(documents), 0, 0, on_progress)
 
     def sweep(self) -> int:
@@ -99,41 +116,24 @@ class Indexer:
 
     def _version(self, change: Change) -> Version | Change:
         """What a change makes of its document, or the change itself where there is nothing to do."""
-        if change.kind == "delete":
-            return Version(change=change)
-        try:
-            return self._read_version(change)
-        except BackendError:
-            raise
-        except EmptyDocument as error:
-            empty = labelled(Document(uri=change.uri, text=""), change)
-            return Version(change=change, document=empty, state="empty", error=str(error))
-        except SourceError as error:
-            return Version(change=change, state="failed", error=str(error))
-        except Exception as error:  # the loop: one document that no parser foresaw must not stop the others
-            return Version(change=change, state="failed", error=f"unexpected {type(error).__name__}: {error}")
-
-    def _read_version(self, change: Change) -> Version | Change:
-        with self._timed("read"):
-            blob = change.payload or self.read(change)
-        content_hash = _content_hash(change, blob)
-        known = self.catalog.record(document_id(change.owner, change.collection, change.uri))
-        if known is not None and known.content_hash == content_hash and known.state == "completed":
-            return change
-        with self._timed("parse"):
-            document = labelled(self.parser(blob.mime).parse(blob), change)
-        return self.cut(change, document, content_hash)
+        return next(self._prepare.versions([change]))
 
     def cut(self, change: Change, document: Document, content_hash: str) -> Version:
         """The version that this content makes of a document, with its chunks numbered and no vectors yet."""
-        with self._timed("chunk"):
+        with self.stages.timed("chunk"):
             chunks = self.chunker.chunk(document)
         if len(chunks) > MAX_CHUNKS:
             raise SourceError(f"it gives {len(chunks)} chunks and {MAX_CHUNKS} are the limit; cut the file in parts")
         first = change.ticket << TICKET_BITS
         named = document_id(change.owner, change.collection, change.uri)
-        numbered = tuple(replace(c, id=first + n, document_id=named) for n, c in enumerate(chunks))
-        return Version(change=change, document=replace(document, id=named), chunks=numbered, content_hash=content_hash)
+        numbered = tuple(
+            replace(c, id=first + n, document_id=named, parent=first + c.parent if c.parent else 0)
+            for n, c in enumerate(chunks)
+        )
+        # A chunker may have something to say about how it cut a document.
+        remarks = self.chunker.remarks(document) if hasattr(self.chunker, "remarks") else ()
+        told = replace(document, id=named, problems=tuple(dict.fromkeys((*document.problems, *remarks))))
+        return Version(change=change, document=told, chunks=numbered, content_hash=content_hash)
 
     def _drawn(self, documents: Iterable[Document]) -> Iterator[Version | Change]:
         for some in _handfuls(documents):
@@ -154,7 +154,6 @@ class Indexer:
         on_progress: Callable[[Progress], None] | None,
     ) -> int:
         """Three batches are under way at a time: one being prepared, one in the indexes, one in the catalog."""
-        chunks = 0
         batches = self._batches(versions)
         stored: Future[None] | None = None
         with (
@@ -162,7 +161,11 @@ class Indexer:
             ThreadPoolExecutor(1, thread_name_prefix="headwater-commit") as behind,
         ):
             upcoming = ahead.submit(next, batches, None)
-            while (batch := upcoming.result()) is not None:
+            while True:
+                while on_progress is not None and wait([upcoming], TELL_SECONDS).not_done:
+                    on_progress(self._progress(done, total))
+                if (batch := upcoming.result()) is None:
+                    break
                 upcoming = ahead.submit(next, batches, None)
                 ready, unchanged = batch
                 dead = self.catalog.dead()
@@ -171,15 +174,25 @@ class Indexer:
                     stored.result()
                 stored = behind.submit(self._commit, ready, unchanged, dead)
                 done += len(ready) + len(unchanged)
-                chunks += sum(len(version.chunks) for version in ready)
+                self._chunks += sum(len(version.chunks) for version in ready)
                 if on_progress is not None:
                     uri = (ready[-1].change if ready else unchanged[-1]).uri
-                    stages = dict(self.stage_seconds)
-                    at_least = max(done, total)
-                    on_progress(Progress(done=done, total=at_least, chunks=chunks, uri=uri, stage_seconds=stages))
+                    on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
             if stored is not None:
                 stored.result()
         return done
+
+    def _progress(self, done: int, total: int) -> Progress:
+        stage, uri = self.stages.now
+        return Progress(
+            done=done,
+            total=max(done, total),
+            chunks=self._chunks,
+            uri=uri,
+            stage_seconds=dict(self.stages.seconds),
+            stage=stage,
+            prepared=self._prepare.count,
+        )
 
     def _batches(self, versions: Iterator[Version | Change]) -> Iterator[tuple[list[Version], list[Change]]]:
         """Versions with their vectors, about `batch_chunks` chunks at a time, and the changes that need no work."""
@@ -187,6 +200,7 @@ class Indexer:
         unchanged: list[Change] = []
         chunks = chars = 0
         limit = min(FIRST_BATCH, self.batch_chunks)
+        started = perf_counter()
         for version in versions:
             if isinstance(version, Change):
                 unchanged.append(version)
@@ -194,12 +208,15 @@ class Indexer:
                 ready.append(version)
                 chunks += len(version.chunks)
                 chars += len(version.document.text) if version.document else 0
-            if chars >= BATCH_CHARS or max(chunks, len(ready) + len(unchanged)) >= limit:
+            enough = chars >= BATCH_CHARS or max(chunks, len(ready) + len(unchanged)) >= limit
+            if enough or perf_counter() - started >= BATCH_SECONDS:
                 began = perf_counter()
+                self.stages.now = ("embed", self.stages.now[1])
                 embedded = self.embedded(ready)
                 limit = self._next_limit(limit, perf_counter() - began)
                 yield embedded, unchanged
                 ready, unchanged, chunks, chars = [], [], 0, 0
+                started = perf_counter()
         if ready or unchanged:
             yield self.embedded(ready), unchanged
 
@@ -211,10 +228,10 @@ class Indexer:
 
     def embedded(self, versions: list[Version]) -> list[Version]:
         """The same versions with a vector for every chunk; a text that was embedded before is not embedded again."""
-        texts = [chunk.searchable_text for version in versions for chunk in version.chunks]
+        texts = [chunk.searchable_text for version in versions for chunk in version.indexed]
         if not texts:
             return versions
-        with self._timed("embed"):
+        with self.stages.timed("embed"):
             hashes = [text_hash(text) for text in texts]
             known = self.catalog.known_vectors(hashes, self.space)
             new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
@@ -224,7 +241,7 @@ class Indexer:
                 known.update(zip(new, fresh, strict=True))
             # A first ingest knows nothing and repeats nothing: the rows are in order already.
             matrix = fresh if len(new) == len(texts) else np.stack([known[key] for key in hashes])
-        rows = np.cumsum([len(version.chunks) for version in versions])[:-1]
+        rows = np.cumsum([len(version.indexed) for version in versions])[:-1]
         parts = np.split(matrix, rows)
         return [replace(v, vectors=part) if len(part) else v for v, part in zip(versions, parts, strict=True)]
 
@@ -238,9 +255,10 @@ class Indexer:
 
     def _commit(self, versions: Sequence[Version], unchanged: Sequence[Change], dead: Sequence[int]) -> None:
         """The indexes hold all of it durably: make it the truth."""
-        with self._timed("catalog"):
+        with self.stages.timed("catalog"):
             if versions:
                 self.catalog.commit(versions)
+                self._prepare.note_parts(versions)
             if unchanged:
                 self.catalog.close(unchanged)
             if dead:
@@ -251,41 +269,25 @@ class Indexer:
         pairs: list[tuple[Chunk, Document]] = []
         for version in versions:
             if version.document is not None:
-                pairs.extend((chunk, version.document) for chunk in version.chunks)
+                pairs.extend((chunk, version.document) for chunk in version.indexed)
         if not pairs and not dead:
             return
         with ThreadPoolExecutor(1, thread_name_prefix="headwater-vectors") as beside:
             vectors = beside.submit(self._store_vectors, versions, dead)
-            with self._timed("text index"):
+            with self.stages.timed("text index"):
                 self.text.remove(dead)
                 self.text.add(pairs)
                 self.text.flush()
             vectors.result()
 
     def _store_vectors(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
-        with self._timed("vector index"):
+        with self.stages.timed("vector index"):
             self.vectors.remove(dead)
             filled = [version for version in versions if version.vectors is not None]
             if filled:
-                ids = np.array([chunk.id for version in filled for chunk in version.chunks], dtype=np.int64)
+                ids = np.array([chunk.id for version in filled for chunk in version.indexed], dtype=np.int64)
                 self.vectors.add(ids, np.concatenate([version.vectors for version in filled]))
             self.vectors.flush()
-
-    def _timed(self, stage: str) -> "_Stopwatch":
-        return _Stopwatch(self.stage_seconds, stage)
-
-
-class _Stopwatch:
-    """Adds the time of a `with` block to a stage."""
-
-    def __init__(self, totals: dict[str, float], stage: str) -> None:
-        self.totals, self.stage, self.started = totals, stage, 0.0
-
-    def __enter__(self) -> None:
-        self.started = perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.totals[self.stage] = self.totals.get(self.stage, 0.0) + perf_counter() - self.started
 
 
 def _handfuls(documents: Iterable[Document]) -> Iterator[list[Document]]:
@@ -301,42 +303,12 @@ def _handfuls(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield some
 
 
-def labelled(document: Document, change: Change) -> Document:
-    """The document under the change's identity, what the person said over what the document says of itself."""
-    labels = change.labels
-    return replace(
-        document,
-        uri=change.uri,
-        owner=change.owner,
-        collection=change.collection,
-        title=labels.title or document.title or change.uri,
-        tags=tuple(dict.fromkeys((*labels.tags, *document.tags))),
-        folder=labels.folder or document.folder,
-        content_type=labels.content_type or document.content_type,
-        description=labels.description or document.description,
-        archived=labels.archived or document.archived,
-        meta={**document.meta, **labels.meta},
-    )
-
-
 def stamped(change: Change) -> Change:
     """The change with its labels in its stamp, so that an equal stamp means nothing at all is new."""
-    return replace(change, stamp=f"{change.stamp} {_labels_digest(change)}") if change.stamp else change
-
-
-def _labels_digest(change: Change) -> str:
-    labels = change.labels
-    told = [labels.title, labels.tags, labels.folder, labels.content_type, labels.description, labels.archived]
-    text = json.dumps([*told, sorted(labels.meta.items())], ensure_ascii=False)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return replace(change, stamp=f"{change.stamp} {labels_digest(change)}") if change.stamp else change
 
 
 def _document_hash(document: Document) -> str:
     """Of all that a program says of a document."""
     about = repr(replace(document, text="")).encode("utf-8", "surrogatepass")
     return blake2b(about + text_hash(document.text), digest_size=16).hexdigest()
-
-
-def _content_hash(change: Change, blob: Blob) -> str:
-    """Of the bytes first, so that a file that moved is known by it, then of what was said about them."""
-    return f"{blake2b(blob.data, digest_size=16).hexdigest()} {blob.mime} {_labels_digest(change)}"

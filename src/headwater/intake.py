@@ -10,11 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from headwater.errors import HomeLocked, NotFound, UsageError
+from headwater.attach import JOINT, PART_OF, removal, with_parts
+from headwater.errors import HomeLocked, UsageError
+from headwater.filters import Compare, conjoin
 from headwater.indexer import Indexer, Progress, stamped
 from headwater.protocols import Catalog, Source
 from headwater.types import Blob, Change, Document, Failure, Labels, Record, Report, Version, document_id
@@ -23,6 +25,15 @@ from headwater.types import Blob, Change, Document, Failure, Labels, Record, Rep
 POLL_SECONDS = 0.05
 
 OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A source, and how to tell what has gone from it: documents under a path, or those that name it in their meta."""
+
+    source: Source
+    root: str = ""
+    mark: tuple[str, str] | None = None
 
 
 class Lock(Protocol):
@@ -38,9 +49,10 @@ class Lock(Protocol):
 
 
 class Intake:
-    """The way in. `indexer` is called when there is work, `files` gives the source for a path.
+    """The way in. `indexer` is called when there is work, `open_source` gives the source for what a person named.
 
-    `let_go` makes the indexes give up their own write locks before the home's lock is released.
+    `expect` is told what will be read, in order. `let_go` makes the indexes give up their own write
+    locks before the home's lock is released.
     """
 
     def __init__(
@@ -48,13 +60,15 @@ class Intake:
         *,
         catalog: Catalog,
         indexer: Callable[[], Indexer],
-        files: Callable[[Path, Labels, str], Source],
+        open_source: Callable[[str, Labels, str], Opened],
         lock: Lock,
         let_go: Callable[[], None],
         owner: str,
         lock_timeout_seconds: float,
+        expect: Callable[[Sequence[Change]], None] = lambda _: None,
     ) -> None:
-        self.catalog, self.indexer, self.files, self.owner = catalog, indexer, files, owner
+        self.catalog, self.indexer, self.open_source, self.owner = catalog, indexer, open_source, owner
+        self.expect = expect
         self.lock, self.let_go, self.lock_timeout_seconds = lock, let_go, lock_timeout_seconds
         self._guard, self._depth = threading.RLock(), 0
 
@@ -67,26 +81,37 @@ class Intake:
         prune: bool = False,
         dry_run: bool = False,
         on_progress: OnProgress | None = None,
+        tried: dict[str, str] | None = None,
     ) -> Report:
-        """Add files and folders; only what changed is worked on. `prune` removes what is no longer there."""
+        """Add what people name; only what changed is worked on. `prune` removes what is no longer there.
+
+        Who adds the same again and again gives `tried`, by uri the stamps of what was worked on: what could not be
+        read is not tried again while it is as it was.
+        """
         if not sources:
             raise UsageError("nothing to add: name at least one file or folder")
         started = time.perf_counter()
         before = dict(self.catalog.stamps(self.owner, collection))
         scanned: dict[str, Change] = {}
-        roots = []
+        opened = []
         for source in sources:
-            path = _existing(source)
-            roots.append(path.as_posix())
-            scanned.update((change.uri, stamped(change)) for change in self.files(path, labels, collection).scan())
-        puts = [c for c in scanned.values() if not _is_known(c, before.get(c.uri))]
-        closed = [uri for uri in scanned if Path(uri).is_dir()]  # folders that could not be listed: nothing is known
+            opened.append(self.open_source(os.fspath(source), labels, collection))
+            scanned.update((change.uri, stamped(change)) for change in opened[-1].source.scan())
+        roots = [one.root for one in opened if one.root]
+        puts = [c for c in scanned.values() if not _is_known(c, before.get(c.uri)) and not _was_tried(c, tried)]
+        # Folders that could not be listed: nothing is known.
+        closed = [uri for uri in scanned if "://" not in uri and Path(uri).is_dir()]
         gone = {
             uri: known
             for uri, known in before.items()
-            if uri not in scanned and _is_under(uri, roots) and not _is_under(uri, closed)
+            if uri not in scanned
+            and _is_under(uri, roots)
+            and not _is_under(uri, closed)
+            and not self._is_part(uri, known)
         }
-        deletes = [self._delete(known) for known in gone.values()] if prune else []
+        moved_from = dict(gone)
+        gone |= self._unlisted(opened, collection, scanned)
+        deletes = [removal(known) for known in gone.values()] if prune else []
         unchanged = len(scanned) - len(puts)
         if dry_run:
             new = sum(change.uri not in before for change in puts)
@@ -99,8 +124,10 @@ class Intake:
                 took_ms=_since(started),
             )
         report = self._apply([*puts, *deletes], before, on_progress)
-        if moved := self._moved(puts, before, gone if not prune else {}):
-            report = _sum(report, self._apply([self._delete(known) for known in moved], before, None))
+        if tried is not None:
+            tried.update((change.uri, change.stamp) for change in puts)
+        if moved := self._moved(puts, before, moved_from if not prune else {}):
+            report = _sum(report, self._apply([removal(known) for known in moved], before, None))
         left = [] if prune else sorted(gone.keys() - {known.uri for known in moved})
         total = replace(report, unchanged=report.unchanged + unchanged, missing=tuple(left))
         return replace(total, took_ms=_since(started))
@@ -121,7 +148,8 @@ class Intake:
 
     def remove(self, records: Sequence[Record]) -> int:
         """Remove documents; they are gone for every reader when this returns. The indexes follow later."""
-        changes = self.catalog.draw([self._delete(record) for record in records])
+        parts = {record.id: record for record in with_parts(self.catalog, records)}
+        changes = self.catalog.draw([removal(record) for record in parts.values()])
         self.catalog.commit([Version(change=change) for change in changes])
         return len(changes)
 
@@ -161,6 +189,7 @@ class Intake:
             return Report()
         self.indexer()  # settings that do not fit the home are refused before anything is queued
         self.catalog.enqueue(changes)
+        self.expect([change for change in changes if change.kind == "put" and change.payload is None])
         self._work(on_progress)
         counts = Counter[str]()
         failed, chunks = [], 0
@@ -208,25 +237,31 @@ class Intake:
         arrived = {record.content_hash.partition(" ")[0] for record in new if record is not None}
         return [record for record in gone.values() if record.content_hash.partition(" ")[0] in arrived - {""}]
 
-    def _delete(self, record: Record) -> Change:
-        return Change(uri=record.uri, kind="delete", owner=record.owner, collection=record.collection)
+    def _unlisted(self, opened: Sequence[Opened], collection: str, scanned: Mapping[str, Change]) -> dict[str, Record]:
+        """Documents that a list named once and names no more. A list that does not name all it has says nothing."""
+        found: dict[str, Record] = {}
+        for one in opened:
+            if one.mark is not None and getattr(one.source, "is_whole", True):
+                own = conjoin(Compare("owner", "=", self.owner), Compare("collection", "=", collection))
+                listed = self.catalog.records(conjoin(own, Compare(one.mark[0], "=", one.mark[1])))
+                found |= {r.uri: r for r in listed if r.uri not in scanned and r.meta.get(one.mark[0]) == one.mark[1]}
+        return found
 
-
-def _existing(source: str | os.PathLike[str]) -> Path:
-    text = os.fspath(source)
-    if "://" in text:
-        raise UsageError(f"addresses cannot be added yet, got {text!r}; save the page as a file and add that")
-    path = Path(text).absolute()
-    if not path.exists():
-        raise NotFound(
-            f"there is no file or folder {text!r}; check the spelling (looked in {path.parent.as_posix()!r})"
-        )
-    return path
+    def _is_part(self, uri: str, known: Record) -> bool:
+        """Whether a document came inside another: it has no file of its own and goes when that one goes."""
+        if JOINT not in uri:
+            return False
+        record = self.catalog.record(known.id)
+        return record is not None and PART_OF in record.meta
 
 
 def _is_known(change: Change, known: Record | None) -> bool:
     """Whether a document is as it was when it was last read, and was read well."""
     return known is not None and known.state == "completed" and bool(change.stamp) and known.stamp == change.stamp
+
+
+def _was_tried(change: Change, tried: Mapping[str, str] | None) -> bool:
+    return tried is not None and bool(change.stamp) and tried.get(change.uri) == change.stamp
 
 
 def _is_under(uri: str, roots: Sequence[str]) -> bool:

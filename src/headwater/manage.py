@@ -1,6 +1,5 @@
 """The commands that manage documents and the home they live in."""
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -8,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.flags import options
+from headwater.flags import Duration, options
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
     from headwater.indexer import Progress
+    from headwater.strategies import Cost
     from headwater.types import Report
 
 # A line of progress this often where there is no terminal to draw a bar on.
@@ -36,40 +36,54 @@ def _open(home: Path | None, *, create: bool = False, preset: str | None = None)
 @click.option("--collection", default="default", show_default=True, metavar="NAME", help="Where the documents go.")
 @click.option("--tag", "tags", multiple=True, metavar="T", help="Tag every document; may be repeated.")
 @click.option("--folder", default="", metavar="F", help="File every document under this folder.")
-@click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the named folders.")
+@click.option("--strategy", default="", metavar="S", help="Cut every document this way (see docs/chunking.md).")
+@click.option(
+    "--chunk-size", default=0, metavar="N", type=click.IntRange(0), help="Passages of at most so many tokens."
+)
+@click.option("--prune", is_flag=True, help="Remove what is gone from the named folders, lists and sitemaps.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; do nothing.")
+@click.option("--every", type=Duration(), metavar="TIME", help="Look at the named addresses this often, e.g. 6h.")
 @options("preset", "home", "json")
 def add(
     *,
     sources: tuple[str, ...],
+    every: float | None,
     collection: str,
     tags: tuple[str, ...],
     folder: str,
+    strategy: str,
+    chunk_size: int,
     prune: bool,
     dry_run: bool,
     preset: str | None,
     home: Path | None,
     as_json: bool,
 ) -> None:
-    """Add files and folders, or standard input (`-`). Only what changed is worked on.
+    """Add files, folders, vaults, pages, feeds, exports of bookmarks, or standard input (`-`).
+
+    Only what changed is worked on.
 
     \b
     Example:
       headwater add ./handbook --tag hr
+      headwater add https://example.org/leave bookmarks.html
     """
+    if every is not None and not all(source.lower().startswith(("http://", "https://")) for source in sources):
+        raise click.UsageError("--every is for addresses of the web; `headwater watch` keeps folders in step")
     with _open(home, create=True, preset=preset) as kb, ProgressLines(enabled=not as_json) as progress:
+        given: dict[str, Any] = {"collection": collection, "tags": tags, "folder": folder}
+        given |= {"strategy": strategy, "chunk_size": chunk_size}
         if sources == ("-",):
-            report = kb.add_bytes(sys.stdin.buffer.read(), collection=collection, tags=tags, folder=folder)
+            report = kb.add_bytes(sys.stdin.buffer.read(), **given)
         else:
-            report = kb.add(
-                *sources,
-                collection=collection,
-                tags=tags,
-                folder=folder,
-                prune=prune,
-                dry_run=dry_run,
-                on_progress=progress.show,
-            )
+            if (cost := kb.cost(*sources, **given)) is not None:
+                click.echo(cost_line(cost), err=True)
+            report = kb.add(*sources, **given, prune=prune, dry_run=dry_run, on_progress=progress.show)
+            if every is not None and not dry_run:
+                from headwater.refresh import subscribe
+
+                for source in sources:
+                    subscribe(kb, source, every_seconds=every, collection=collection, tags=tags, folder=folder)
     if as_json:
         from headwater.shapes import report_shape
 
@@ -81,8 +95,9 @@ def add(
 
 
 @click.command(name="list")
+@click.option("--problems", is_flag=True, help="Only documents that something is wrong with, and what would help.")
 @options("where", "collection", "home", "json")
-def list_documents(where: str, collection: str | None, home: Path | None, as_json: bool) -> None:
+def list_documents(*, problems: bool, where: str, collection: str | None, home: Path | None, as_json: bool) -> None:
     """List the documents.
 
     \b
@@ -91,6 +106,8 @@ def list_documents(where: str, collection: str | None, home: Path | None, as_jso
     """
     with _open(home) as kb:
         records = kb.documents(where, collection=collection)
+    if problems:
+        records = [record for record in records if record.error or record.problems]
     if as_json:
         from headwater.shapes import record_shape
 
@@ -99,6 +116,8 @@ def list_documents(where: str, collection: str | None, home: Path | None, as_jso
     for record in records:
         state = record.state if not record.error else f"{record.state}: {record.error}"
         click.echo(f"{record.id}  {record.chunks:5d} chunks  {state}  {record.title}  ({record.uri})")
+        for problem in record.problems if problems else ():
+            click.echo(f"    {problem}")
     click.echo(f"{len(records)} documents")
 
 
@@ -114,22 +133,34 @@ def show(document_id: str, home: Path | None, as_json: bool) -> None:
     """
     with _open(home) as kb:
         record, chunks = kb.record(document_id), kb.chunks(document_id)
+        strategy = kb.strategy(document_id) if chunks else ""
+        alike, attachments = kb.alike(document_id), kb.attachments(document_id)
     if as_json:
-        from headwater.shapes import record_shape
+        from headwater.shapes import checkup_shape, record_shape
 
         passages = [
             {"chunk_id": c.name, "span": list(c.span), "section": c.section, "pages": list(c.pages), "text": c.text}
             for c in chunks
         ]
         labels = {"tags": list(record.tags), "folder": record.folder, "content_type": record.content_type}
-        _echo_json({**record_shape(record), **labels, "meta": dict(record.meta), "passages": passages})
+        cut = {"strategy": strategy, "passages": passages}
+        checkup = checkup_shape(record, alike, attachments)
+        _echo_json({**record_shape(record), **labels, "meta": dict(record.meta), **checkup, **cut})
         return
     click.echo(f"{record.title}\n  id {record.id}\n  uri {record.uri}\n  state {record.state} {record.error}".rstrip())
     for label in ("collection", "folder", "content_type", "created", "updated"):
         if value := getattr(record, label):
             click.echo(f"  {label} {value}")
+    if strategy:
+        click.echo(f"  strategy {strategy}, {len(chunks)} chunks")
+    if record.coverage:
+        click.echo(f"  coverage {', '.join(f'{name} {value}' for name, value in sorted(record.coverage.items()))}")
     for problem in record.problems:
         click.echo(f"  problem: {problem}")
+    for other, share in alike:
+        click.echo(f"  nearly the same as {other.uri} ({share:.0%})")
+    for part in attachments:
+        click.echo(f"  attachment {part.uri}: {part.state} {part.error}".rstrip())
     if record.tags:
         click.echo(f"  tags {', '.join(record.tags)}")
     for chunk in chunks:
@@ -170,6 +201,8 @@ def status(home: Path | None, as_json: bool) -> None:
             found[space["state"]] = f"{space['embedder']}, {space['chunker']}, {space['documents']} documents"
     for name, value in found.items():
         click.echo(f"{name:14} {value}")
+    if any(found[name] for name in ("failed", "empty", "with_problems")):
+        click.echo("`headwater list --problems` says what is wrong and what would help")
 
 
 @click.command()
@@ -198,34 +231,6 @@ def check(repair: bool, home: Path | None, as_json: bool) -> None:
             click.echo("`headwater check --repair` mends this")
     if found:
         sys.exit(1)
-
-
-@click.group()
-def config() -> None:
-    """Settings, and where they come from."""
-
-
-@config.command(name="show")
-@click.option("--origin", is_flag=True, help="Say where each value comes from.")
-@options("preset", "home", "json")
-def config_show(origin: bool, preset: str | None, home: Path | None, as_json: bool) -> None:
-    """Show every setting in force.
-
-    \b
-    Example:
-      headwater config show --origin
-    """
-    from headwater.home import effective_settings
-
-    found = effective_settings(home, preset=preset)
-    if as_json:
-        plain = {name: s.value for name, s in found.items()}
-        with_origin = {name: {"value": s.value, "origin": s.origin} for name, s in found.items()}
-        _echo_json(with_origin if origin else plain)
-        return
-    for name, setting in found.items():
-        value = json.dumps(setting.value, ensure_ascii=False)
-        click.echo(f"{name} = {value}" + (f"    # {setting.origin}" if origin else ""))
 
 
 @click.command()
@@ -266,8 +271,19 @@ class ProgressLines:
         if not self.enabled or (not self.on_terminal and now - self.last < PROGRESS_LINE_SECONDS):
             return
         self.last = now
-        line = f"{progress.done}/{progress.total} documents, {progress.chunks} chunks  {Path(progress.uri).name}"
+        counts = f"{progress.done}/{progress.total} documents, {progress.chunks} chunks"
+        seconds = progress.stage_seconds.get(progress.stage, 0.0)
+        stage = f"{progress.stage} ({seconds:.0f} s so far)" if seconds >= 1 else progress.stage
+        line = f"{counts}, {progress.prepared} parsed  {stage} {Path(progress.uri).name}"
         click.echo(f"\r\033[K{line[:100]}" if self.on_terminal else line, err=True, nl=not self.on_terminal)
+
+
+def cost_line(cost: "Cost") -> str:
+    """What a language model is about to be asked, in a line."""
+    if not cost.calls:
+        return f"the language model need not be asked about {cost.documents} documents"
+    tokens = f"about {cost.input_tokens:,} tokens in and at most {cost.output_tokens:,} out"
+    return f"the language model is asked {cost.calls:,} times about {cost.documents:,} documents: {tokens}"
 
 
 def print_report(report: "Report", *, dry_run: bool = False) -> None:
@@ -280,4 +296,6 @@ def print_report(report: "Report", *, dry_run: bool = False) -> None:
     for failure in report.failed:
         click.echo(f"  failed: {failure.uri}: {failure.reason}", err=True)
     if report.missing:
-        click.echo(f"  {len(report.missing)} documents have no file any more; --prune removes them", err=True)
+        click.echo(
+            f"  {len(report.missing)} documents are gone from where they came from; --prune removes them", err=True
+        )

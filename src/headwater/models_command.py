@@ -1,4 +1,4 @@
-"""The commands about embedding models: which are known, which are here, and how to fetch one."""
+"""The commands about models that embed and rerank: which are known, which are here, and how to fetch one."""
 
 import sys
 import time
@@ -29,7 +29,7 @@ def list_models(*, home: Path | None, as_json: bool) -> None:
       headwater models list
     """
     from headwater.models.fetch import pulled
-    from headwater.models.known import MODELS
+    from headwater.models.known import MODELS, RERANKERS
 
     here = [{"name": name, "path": str(path), "bytes": size} for name, path, size in pulled(_folder(home))]
     known = [
@@ -44,10 +44,11 @@ def list_models(*, home: Path | None, as_json: bool) -> None:
         }
         for model in MODELS
     ]
+    rerankers = [{"name": model.name, "from": model.hub_id or model.model, "use": model.use} for model in RERANKERS]
     if as_json:
         from headwater.shapes import to_json
 
-        click.echo(to_json({"pulled": here, "known": known}))
+        click.echo(to_json({"pulled": here, "known": known, "rerankers": rerankers}))
         return
     click.echo("on disk:" + ("" if here else " none but the one that comes with headwater"))
     for model in here:
@@ -55,6 +56,9 @@ def list_models(*, home: Path | None, as_json: bool) -> None:
     click.echo("known by name (numbers in a vector, where from, embed.use):")
     for row in known:
         click.echo(f"  {row['name']:<38} {row['dim']:>4}  {row['from'] or '-':<56} {row['use']}")
+    click.echo("rerankers known by name (where from, rerank.use):")
+    for one in rerankers:
+        click.echo(f"  {one['name']:<38}       {one['from']:<56} {one['use']}")
 
 
 @models.command()
@@ -75,6 +79,7 @@ def pull(*, name: str, precision: Any, revision: str, base_url: str, home: Path 
       headwater models pull bge-small-zh-v1.5
     """
     from headwater.models.fetch import pull as fetch
+    from headwater.models.known import known_reranker
 
     progress = _Lines(enabled=not as_json)
     folder = _folder(home)
@@ -86,7 +91,9 @@ def pull(*, name: str, precision: Any, revision: str, base_url: str, home: Path 
         click.echo(to_json({"name": known_as, "path": str(place), "precision": precision}))
         return
     click.echo(f"{known_as} is in {place}; to use it, put this into headwater.toml:\n")
-    click.echo(f'[embed]\nuse = "onnx"\nmodel = "{known_as}"\nprecision = "{precision}"')
+    reranks = known_reranker(name) is not None
+    section = '[retrieve]\nrerank = "onnx"\n\n[rerank]' if reranks else "[embed]"
+    click.echo(f'{section}\nuse = "onnx"\nmodel = "{known_as}"\nprecision = "{precision}"')
 
 
 def _folder(home: Path | None) -> Path:

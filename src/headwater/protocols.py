@@ -171,6 +171,10 @@ class Catalog(Protocol):
         """
         ...
 
+    def note(self, document_id: str, problem: str) -> None:
+        """Add a problem to a document that exists, once; without its stamp and hash, so that the next scan reads it."""
+        ...
+
     def dead(self) -> list[int]:
         """Tickets whose chunks the indexes may still hold and must not."""
         ...
@@ -207,6 +211,31 @@ class Catalog(Protocol):
         """The live chunks of a document in order."""
         ...
 
+    def families(self, ids: Sequence[int]) -> Mapping[int, int]:
+        """For those that are alive: the lowest id among them whose text is nearly the same, else its own.
+
+        Only documents of one owner and collection are of a family. For the hits of a search, not for whole homes.
+        """
+        ...
+
+    def alike(self, document_id: str) -> list[tuple[str, float]]:
+        """Other documents of its owner and collection that are nearly the same, with how much, most alike first.
+
+        Among those that were committed with a sketch; ties by id.
+        """
+        ...
+
+    def links(self, document_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """References within a collection, (from, to), that begin or end at one of these documents; in order, each once.
+
+        A reference names a title, an alias, a file name with or without its ending, a uri or a canonical address.
+        """
+        ...
+
+    def is_pending(self, document_id: str) -> bool:
+        """Whether a change of it is open."""
+        ...
+
     def vectors(self, ids: Sequence[int]) -> tuple[Ids, Matrix]:
         """The exact vectors of those that are alive, in any order, with their ids. All ids are of one space."""
         ...
@@ -236,7 +265,7 @@ class Catalog(Protocol):
         ...
 
     def statistics(self) -> Mapping[str, int]:
-        """documents, chunks, vectors, collections, pending, failed, empty, dead, generation, last_ticket."""
+        """Counts of documents, chunks, vectors, collections, pending, dead, failed, empty; generation, last_ticket."""
         ...
 
     def check(self) -> list[str]:
@@ -363,6 +392,19 @@ class Reranker(Protocol):
 
     def score(self, question: str, hits: Sequence[Hit], *, deadline_seconds: float) -> Sequence[float]:
         """One relevance per hit, higher is better. Raises BackendError, also when it cannot be done in time."""
+        ...
+
+
+@runtime_checkable
+class Rewriter(Protocol):
+    """Asks a question in other words, or imagines its answer, for a search that looks in several ways at once."""
+
+    def rewrites(self, question: str, *, limit: int, deadline_seconds: float) -> Sequence[str]:
+        """At most `limit` other ways to ask, none of them the question itself. Raises BackendError."""
+        ...
+
+    def imagined(self, question: str, *, deadline_seconds: float) -> str:
+        """A passage that would answer it; empty where it cannot imagine one. Raises BackendError."""
         ...
 
 

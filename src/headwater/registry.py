@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from headwater.errors import SettingError, UnknownComponent
+from headwater.models.known import known_reranker
 
 GROUPS = (
     "sources",
@@ -42,6 +43,8 @@ def _points() -> Any:  # two classes with the same `select`, by Python version
 def load(group: str, name: str) -> type:
     """The class behind a name; an unknown one is refused with the names that exist."""
     known = installed(group)
+    if group == "rerankers" and name not in known and (model := known_reranker(name)) is not None:
+        name = model.use  # a model's name stands for what runs it
     if name not in known:
         names = ", ".join(known) or "none"
         raise UnknownComponent(f"no {group} component is named {name!r}; installed: {names}")

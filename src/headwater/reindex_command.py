@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.flags import options
-from headwater.manage import ProgressLines
+from headwater.manage import ProgressLines, cost_line
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
@@ -48,6 +48,8 @@ def reindex(
             return
         both = [kb.space, kb.spaces.target(back=back)]
         scores = _scores(kb, both, compare) if compare is not None else {}
+        if not back and (cost := kb.cost()) is not None and cost.calls:
+            click.echo(cost_line(cost), err=True)
         with ProgressLines(enabled=not as_json) as progress:
             done = kb.reindex(back=back, on_progress=progress.show)
     if as_json:

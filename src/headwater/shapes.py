@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from headwater.causes import Explanation
 from headwater.types import Answer, Citation, Hit, Record, Report, Results
 
 
@@ -25,6 +26,15 @@ def record_shape(record: Record) -> dict[str, Any]:
     return {**plain, "problems": problems}
 
 
+def checkup_shape(record: Record, alike: list[tuple[Record, float]], attachments: list[Record]) -> dict[str, Any]:
+    """What the doctor knows of a document: how much of it is there, and what it goes with."""
+    return {
+        "coverage": dict(record.coverage),
+        "alike": [{"id": other.id, "uri": other.uri, "share": share} for other, share in alike],
+        "attachments": [{"id": part.id, "uri": part.uri, "state": part.state} for part in attachments],
+    }
+
+
 def hit_shape(hit: Hit) -> dict[str, Any]:
     """A passage that was found."""
     return {
@@ -42,6 +52,8 @@ def hit_shape(hit: Hit) -> dict[str, Any]:
         "scores": dict(hit.scores),
         "reasons": list(hit.reasons),
         "highlights": list(hit.highlights),
+        "found": [list(span) for span in hit.found],
+        "duplicates": list(hit.duplicates),
         "meta": {**hit.record.meta, "tags": list(hit.record.tags)},
     }
 
@@ -57,6 +69,7 @@ def results_shape(results: Results) -> dict[str, Any]:
         "took_ms": results.timings_ms.get("total", 0.0),
         "timings_ms": dict(results.timings_ms),
         "doc_aggs": dict(results.document_counts),
+        "listed": results.listed,
         "hits": [hit_shape(hit) for hit in results],
     }
 
@@ -79,4 +92,24 @@ def answer_shape(answer: Answer) -> dict[str, Any]:
         "verdict": verdict,
         "hits": [hit_shape(hit) for hit in answer.hits],
         "trace": [{"stage": s.stage, "milliseconds": s.milliseconds, "note": s.note} for s in answer.trace],
+    }
+
+
+def explanation_shape(told: Explanation) -> dict[str, Any]:
+    """Why a document was found, or not."""
+    names = ("query", "document", "found", "cause", "reason", "document_id", "uri", "title", "rank", "change")
+    standings = [
+        {"stage": one.stage, "rank": one.rank, "of": one.of, "score": one.score, "passage": one.passage}
+        for one in told.stages
+    ]
+    lanes = {lane: {kind: list(terms) for kind, terms in found.items()} for lane, found in told.lanes.items()}
+    return {
+        **{name: getattr(told, name) for name in names},
+        "changes": dict(told.changes),
+        "stages": standings,
+        "matched": list(told.matched),
+        "missing": list(told.missing),
+        "lanes": lanes,
+        "filters": dict(told.filters),
+        "notes": list(told.notes),
     }

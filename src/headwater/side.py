@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 from headwater.config import COMPONENTS, SECRET, Config, Setting
 from headwater.errors import BackendError, HeadwaterError, SpaceMismatch
 from headwater.protocols import Catalog, Chunker, Embedder, TextIndex, VectorIndex
+from headwater.registry import installed
 from headwater.retrieve import Parts
 from headwater.tokens import Cutter
 from headwater.types import Matrix, Space
@@ -231,6 +232,25 @@ def made_with(space: Space, config: Config) -> Config:
     origin = f"space {space.id}"
     own = {f"{section}.{key}": Setting(value, origin) for section in told for key, value in told[section].items()}
     return Config({**kept, **own})
+
+
+def with_own_chunker(config: Config, space: Space | None) -> Config:
+    """The settings, where they do not name a chunker, with the one that the home was made with.
+
+    So another default in a later release changes no home: it is for new ones.
+    """
+    if space is None or "chunk.use" in config.settings:
+        return config
+    # The first release recorded no settings; its chunker tells its name.
+    told = json.loads(space.settings or "{}").get("chunk", {})
+    used = told.get("use") or space.chunker.partition("/")[0]
+    if used not in installed("chunkers"):
+        return config
+    written = any(name.startswith("chunk.") for name in config.settings)
+    # A home that was made with a preset is added to without it: nothing is said of cutting, so all stays as it was.
+    own = {"use": used} if written else {**told, "use": used}
+    kept = {f"chunk.{key}": Setting(value, f"space {space.id}") for key, value in own.items()}
+    return Config({**config.settings, **kept})
 
 
 def recorded(config: Config, *sections: str) -> str:

@@ -67,6 +67,15 @@ class Spaces:
             self._clear_away()
             return len(retired)
 
+    def drop_others(self) -> int:
+        """Drop every space that is not active; return how many there were."""
+        with self._alone():
+            others = self._others()
+            for space in others:
+                self.catalog.drop_space(space)
+            self._clear_away()
+            return len(others)
+
     def listed(self) -> list[dict[str, Any]]:
         """Every space with its state and how many documents it has."""
         return [

@@ -38,6 +38,7 @@ from headwater.documents import (
     attributes,
     boxes_of,
     document_id,
+    indexed_count,
     record_of,
     text_hash,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "attributes",
     "boxes_of",
     "document_id",
+    "indexed_count",
     "record_of",
     "text_hash",
 ]
@@ -114,9 +116,11 @@ class Options:
     fusion: Fusion = "rrf"
     keyword_weight: float = 0.5
     semantic_weight: float = 0.5
+    chance_coverage: float = 0.0  # of a query, by weight: what any passage in its language has; for `adaptive`
     rrf_k: int = 60  # Cormack, Clarke, Buettcher; SIGIR 2009
     threshold: float | None = None
-    threshold_on: Literal["semantic", "fused"] = "semantic"
+    # The raw cosine, the fused score, or the cosine as a share of what the embedder gives to texts that belong together
+    threshold_on: Literal["semantic", "fused", "relevance"] = "semantic"
     highlight: bool = True
     # -- stages around the legs, each off by default here and switched on by presets that measured a gain
     rewrite: bool = False  # ask in several ways at once, and fuse what is found
@@ -144,6 +148,7 @@ class Options:
     reflect_min_score: float = 7.0  # of 10
     reflect_strategy: Literal["expand", "rewrite", "both"] = "both"
     deadline_seconds: float = 10.0
+    cache_size: int = 1000  # results kept for a question that is asked again; 0 for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +159,9 @@ class Query:
     where: Filter = ALL
     scope: Filter = ALL
     options: Options = Options()
+    # What the text asks for word for word, and what it wants left out, once it was read (`asked.read`); None before.
+    phrases: tuple[str, ...] | None = None
+    excluded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +176,9 @@ class Hit:
     ranks: Mapping[str, int] = field(default_factory=dict)  # by leg, from 1
     reasons: tuple[str, ...] = ()
     highlights: tuple[str, ...] = ()
+    # Where the chunk was widened to its parent or its neighbours: the passages that were found in it, best first.
+    found: tuple[Span, ...] = ()
+    duplicates: tuple[str, ...] = ()  # near-duplicates that stand behind it, by their public ids
 
     @property
     def uri(self) -> str:
@@ -198,6 +209,7 @@ class Results:
     document_counts: Mapping[str, int] = field(default_factory=dict)  # document id -> hits among `total`, best first
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     generation: int = 0
+    listed: str = ""  # where everything was gone through: what each hit holds, in words; then `total` is exact
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -216,6 +228,9 @@ class Context:
     query: Query
     hits: tuple[Hit, ...]
     prompt: str = ""
+    system: str = ""  # who the model is told to be, and what to keep to
+    grounded: bool = True  # every sentence must rest on a passage; not where the prompt asks for new text
+    best_keyword: float = 0.0  # what a passage would score by words that held all of the question; 0: not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +268,10 @@ class Answer:
     verdict: Verdict = Verdict(accepted=True)
     degraded: tuple[str, ...] = ()
     trace: tuple[Step, ...] = ()
+    model: str = ""  # what wrote it, by name; empty where its sentences are the documents' own
+    generation: int = 0  # of the index that it was made from
+    id: str = ""  # under which it was kept, for `replay`
+    conversation_id: str = ""
 
     @property
     def refused(self) -> bool:
@@ -275,6 +294,7 @@ class Sentence:
 
     text: str
     citations: tuple[Citation, ...] = ()
+    support: Support | None = None  # of the best citation; None for what states nothing, or need rest on nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

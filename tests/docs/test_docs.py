@@ -168,3 +168,27 @@ def test_decisions_are_numbered_without_gaps() -> None:
 def test_python_page_uses_real_modules() -> None:
     for module in set(re.findall(r"`(headwater\.[a-z.]+)`", read("python.md"))):
         assert importlib.import_module(module)
+
+
+def test_every_route_and_metric_is_documented(tmp_path: Path) -> None:
+    from headwater.server.app import create_app
+    from headwater.server.meters import Meters
+
+    pages = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    text = "\n".join(pages.values())
+    described = create_app(tmp_path / "home").openapi()["paths"]
+    assert len(described) > 20
+    for path, methods in described.items():
+        for method in methods:
+            assert f"`{method.upper()} {path}`" in text, f"no page of docs/ has `{method.upper()} {path}`"
+    for metric in Meters().registry.collect():
+        assert metric.name in pages["server.md"], f"docs/server.md does not name {metric.name}"
+
+
+def test_no_route_is_documented_that_does_not_exist(tmp_path: Path) -> None:
+    from headwater.server.app import create_app
+
+    described = create_app(tmp_path / "home").openapi()["paths"]
+    known = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
+    written = set(re.findall(r"`((?:GET|POST|PUT|DELETE) /[^`]*)`", read("server.md")))
+    assert written <= known, written - known

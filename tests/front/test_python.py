@@ -19,7 +19,7 @@ def test_the_face_is_what_the_interface_says(tmp_path: Path, handbook: Path) -> 
     hits = kb.search("parental leave", top_n=8, where='tag = "hr"')
     hit = hits[0]
     assert hit.chunk.text and hit.uri.endswith("leave.md") and hit.title == "Parental leave"
-    assert hit.score == hit.scores["fused"] and hit.reasons and hit.highlights
+    assert hit.score == hit.scores["rerank"] and hit.reasons and hit.highlights
     answer = kb.ask("How many weeks of parental leave are there?")
     assert "26 weeks" in answer.text
     quoted = answer.citations[0]

@@ -29,7 +29,8 @@ def intact(home: Path) -> bool:
     ("arguments", "code", "words"),
     [
         (("add", "no/such/folder"), 2, ("no/such/folder", "there is no file or folder")),
-        (("add", "https://example.org/"), 2, ("https://example.org/", "save the page")),
+        (("add", "ftp://example.org/a"), 2, ("ftp://example.org/a", "only http and https")),
+        (("add", "http://0x7f000001/"), 2, ("0x7f000001", "four numbers")),
         (("search", ""), 2, ("at least one word",)),
         (("search", "   "), 2, ("at least one word",)),
         (("ask", ""), 2, ("at least one word",)),

@@ -6,16 +6,19 @@ After a change that is meant, run `python -m tests.golden.regenerate` and read t
 from pathlib import Path
 
 import pytest
-from tests.golden.regenerate import CORPUS, SUFFIX, render, sources
+from tests.golden.regenerate import CORPUS, expectations, render, sources
+
+from headwater.protocols import Chunker
 
 
 def test_the_corpus_is_there_and_every_file_has_an_expectation() -> None:
     names = {path.name for path in CORPUS.iterdir()}
-    assert len(sources()) >= 7
-    assert names == {path.name for path in sources()} | {path.name + SUFFIX for path in sources()}
+    assert len(sources()) >= 8
+    assert names == {path.name for path in sources()} | {expected.name for _, expected, _ in expectations()}
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda path: path.name)
-def test_chunks_are_as_written(path: Path) -> None:
-    expected = path.with_name(path.name + SUFFIX).read_bytes().decode("utf-8")
-    assert render(path) == expected
+@pytest.mark.parametrize(
+    ("path", "expected", "chunker"), expectations(), ids=[expected.name for _, expected, _ in expectations()]
+)
+def test_chunks_are_as_written(path: Path, expected: Path, chunker: Chunker) -> None:
+    assert render(path, chunker) == expected.read_bytes().decode("utf-8")

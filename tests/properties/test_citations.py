@@ -19,13 +19,28 @@ phrases = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
 texts = st.lists(st.tuples(phrases, st.sampled_from(ENDS)), min_size=1, max_size=12).map(
     lambda parts: "".join(phrase + end for phrase, end in parts)
 )
-markers = st.sampled_from(["", " [1]", "[2]", "[1][2]", " [1, 2]", "【1】", "[ID:2]", " [99]", "[0]", " [来源 1]"])
+SHAPES = (
+    "",
+    " [1]",
+    "[2]",
+    "[1][2]",
+    " [1, 2]",
+    "【1】",
+    "[ID:2]",
+    " [99]",
+    "[0]",
+    " [来源 1]",
+    "（来源 2）",
+    "[1-3]",
+    "[^2]",
+)
+markers = st.sampled_from(SHAPES)
 answers = st.lists(st.tuples(phrases, markers, st.sampled_from(ENDS)), max_size=8).map(
     lambda parts: "".join(phrase + marker + end for phrase, marker, end in parts)
 )
 MARKER = re.compile(r"\[(\d+)\]")
 
-ANY_MARKER = re.compile(r"[\[【](?:ID:|来源 )?\d+(?:, \d+)*[\]】]")
+ANY_MARKER = re.compile(r"[\[【（](?:ID:|来源 |\^)?\d+(?:(?:, |-)\d+)*[\]】）]")
 
 
 def letters(text: str) -> str:

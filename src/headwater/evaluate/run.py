@@ -31,7 +31,7 @@ MODES: Final[tuple[Mode, ...]] = ("keyword", "semantic", "hybrid")
 COMPLETE: Final = "complete"  # a file that says that all documents are in
 LAYOUT: Final = 1  # grows with every change of how an entry becomes a document
 # What decides how an index comes out, besides settings. Another version of it makes another index.
-WRITE_PATH: Final = ("tokens.py", "chunk.py", "indexer.py", "storage/*.py")
+WRITE_PATH: Final = ("tokens.py", "clean.py", "documents.py", "chunkers/*.py", "indexer.py", "storage/*.py")
 LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 OnIndexed = Callable[[Progress], None]
@@ -103,7 +103,7 @@ def indexed(
     on_progress: OnIndexed | None = None,
 ) -> Iterator[KnowledgeBase]:
     """A knowledge base with the documents of a set, from an earlier run where there is one."""
-    chunker: Chunker = _component(config, "chunk") if cut else WholeDocument()
+    chunker: Chunker = _component(config, "chunk", embedder=lambda: embedder) if cut else WholeDocument()
     home = work / f"{judged_set.name}-{_key(judged_set, config, embedder, chunker)}"
     with open_home(home, config=config, embedder=embedder, chunker=chunker) as kb:
         if not (home / COMPLETE).exists():
@@ -113,17 +113,24 @@ def indexed(
 
 
 def measure(
-    kb: KnowledgeBase, judged_set: JudgedSet, mode: Mode, *, on_progress: OnSearched | None = None
+    kb: KnowledgeBase,
+    judged_set: JudgedSet,
+    mode: Mode,
+    *,
+    options: Mapping[str, Any] | None = None,
+    on_progress: OnSearched | None = None,
 ) -> Measurement:
-    """Search for every query, one after the other."""
+    """Search for every query, one after the other, with these `options` over those of the settings."""
     ids = document_names(kb, judged_set)
     rows: list[Row] = []
     degraded: dict[str, None] = {}
     texts = list(judged_set.queries.values())
-    kb.search(texts[0], mode=mode)  # the first search opens the index; nobody waits for that twice
+    # Every search is made: one that was kept from before would take no time.
+    fresh = {**(options or {}), "cache_size": 0}
+    kb.search(texts[0], mode=mode, options=fresh)  # the first search opens the index; nobody waits for that twice
     for query_id, text in judged_set.queries.items():
         began = perf_counter()
-        results = kb.search(text, mode=mode)
+        results = kb.search(text, mode=mode, options=fresh)
         took = (perf_counter() - began) * 1000
         ranking = tuple(ids[found] for found in ranked_documents(results)[:DEEPEST])
         metrics = judged(ranking, judged_set.judgements[query_id])

@@ -103,6 +103,10 @@ _RULES: Final = (
         "{} entries of the filter index belong to no version (harmless)",
     ),
     (
+        "select count(*) from likeness where document not in (select number from document)",
+        "{} entries that tell which documents are alike belong to none (harmless)",
+    ),
+    (
         "select count(*) from version where ticket > (select ticket from counters)",
         "{} versions have tickets that were never drawn",
     ),
@@ -125,7 +129,9 @@ _MENDING: Final = (
     f"where id >> {TICKET_BITS} not in ({_ALIVE})",
     *(f"delete from {table} where id >> {TICKET_BITS} not in ({_ALIVE})" for table in ("chunk", "text", "index_text")),
     f"delete from outline where ticket not in ({_ALIVE})",
+    f"delete from link where ticket not in ({_ALIVE})",
     f"delete from posting where ticket not in ({_ALIVE})",
+    *(f"delete from {table} where document not in (select number from document)" for table in ("sketch", "likeness")),
     f"delete from dead where ticket in ({_ALIVE})",
     "delete from term where id not in (select term from posting)",
     "delete from section where id not in (select section from chunk)",

@@ -12,11 +12,12 @@ from typing import Final
 import numpy as np
 
 from headwater.selection import TICKET_BITS
+from headwater.storage._alike import forget_sketches, write_sketches
+from headwater.storage._links import link_rows
 from headwater.storage._rows import (
     KIND_NUMBERS,
     RECORD_COLUMNS,
     Term,
-    indexed_count,
     outline_row,
     readable,
     record_of,
@@ -26,7 +27,7 @@ from headwater.storage._rows import (
     term_row,
     terms_of,
 )
-from headwater.types import Chunk, Space, Version, document_id, text_hash
+from headwater.types import Chunk, Space, Version, document_id, indexed_count, text_hash
 
 # A passage of a book is read without the book: at most two parts of this many characters, some 100 KB of Chinese.
 PART_CHARS: Final = 32768
@@ -167,6 +168,7 @@ class Commit:
             return set()
         sql = f"select {RECORD_COLUMNS} from document where id in (select value from json_each(?))"
         records = [row_record(row) for row in self.db.execute(sql, (json.dumps(list(self.replaced)),))]
+        forget_sketches(self.db, records)
         terms = [(term, record.ticket) for record in records for term in terms_of(record)]
         self._number_terms({term for term, _ in terms})
         numbers = self.numbers.terms
@@ -182,7 +184,7 @@ class Commit:
         return take_away(self.db, sorted([*self.replaced.values(), *beside]))
 
     def _write_documents(self, touched: dict[str, _Standing]) -> None:
-        rows, failures, gone, postings = [], [], [], []
+        rows, failures, gone, postings, sketches = [], [], [], [], []
         for id, standing in touched.items():
             shown = standing.put or (standing.failed if not standing.ticket else None)
             if shown is not None:
@@ -190,6 +192,8 @@ class Commit:
                 rows.append(record_row(record))
                 if record.ticket:
                     postings.append((record.ticket, terms_of(record)))
+                    if shown.sketch:
+                        sketches.append((record, shown.sketch))
             if standing.failed is not None and standing.ticket:
                 failures.append((storable(standing.failed.error), id))
             elif standing.gone and standing.failed is None:
@@ -197,6 +201,7 @@ class Commit:
         self.db.executemany(_PUT_DOCUMENT, rows)
         self.db.executemany("update document set state = 'failed', error = ? where id = ?", failures)
         self.db.executemany("delete from document where id = ?", gone)
+        write_sketches(self.db, sketches)
         self._write_postings(postings)
 
     def _write_postings(self, postings: list[tuple[int, set[Term]]]) -> None:
@@ -222,7 +227,7 @@ class Commit:
         self, puts: list[tuple[str, Version]], generation: int, contents: Mapping[int, int] | None = None
     ) -> None:
         puts.sort(key=lambda put: put[1].change.ticket)
-        versions, outlines, texts, differing = [], [], [], []
+        versions, outlines, texts, differing, links = [], [], [], [], []
         for id, version in puts:
             ticket, document = version.change.ticket, version.document
             count = indexed_count(version.chunks)
@@ -232,13 +237,15 @@ class Commit:
                 continue
             if (outline := outline_row(document)) is not None:
                 outlines.append((ticket, *outline))
+                links += link_rows(ticket, document.links)
             first = ticket << TICKET_BITS
             for part, start in enumerate(range(0, len(document.text), PART_CHARS)):
                 body = document.text[start : start + PART_CHARS].encode("utf-8", "surrogatepass")
                 texts.append((first + part, body))
             differing += [index_text_row(c) for c in version.chunks if c.index_text and c.index_text != c.text]
         self.db.executemany("insert into version values (?, ?, ?, ?, ?, ?, ?)", versions)
-        self.db.executemany("insert into outline values (?, ?, ?, ?, ?, ?)", outlines)
+        self.db.executemany("insert into outline values (?, ?, ?, ?, ?, ?, ?)", outlines)
+        self.db.executemany("insert into link values (?, ?)", links)
         self.db.executemany("insert into text values (?, ?)", texts)
         self.db.executemany("insert into index_text values (?, ?, ?)", differing)
         self._write_chunks([version for _, version in puts])
@@ -338,7 +345,7 @@ def take_away(db: sqlite3.Connection, tickets: Sequence[int]) -> set[int]:
         vectors.update(vector for (vector,) in rows)
     for table in _RANGES:
         db.executemany(f"delete from {table} where id >= ? and id < ?", ranges)
-    for table in ("version", "outline"):
+    for table in ("version", "outline", "link"):
         db.executemany(f"delete from {table} where ticket = ?", [(ticket,) for ticket in tickets])
     return vectors - {0}
 

@@ -54,7 +54,9 @@ def with_defaults(name: str, given: Mapping[str, float] | None, defaults: Mappin
 
 def head_terms(document: Document, cutter: Cutter) -> dict[str, str]:
     """By field, the terms that a document gives to each of its chunks, with spaces between; empty fields left out."""
-    texts = (document.title, "\n".join(document.tags), document.description, document.uri)
+    aliases = document.meta.get("aliases", ())
+    names = (document.title, *map(str, aliases if isinstance(aliases, tuple) else (aliases,)))
+    texts = ("\n".join(names), "\n".join(document.tags), document.description, document.uri)
     joined = {field: " ".join(filter(None, lanes)) for field, lanes in zip(HEAD, cutter.cut_many(texts), strict=True)}
     return {field: terms for field, terms in joined.items() if terms}
 

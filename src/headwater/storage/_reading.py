@@ -62,6 +62,34 @@ def read_records(db: sqlite3.Connection, ids: Collection[str]) -> dict[str, Reco
     return {record.id: record for record in map(row_record, rows)}
 
 
+def read_versions(db: sqlite3.Connection, tickets: Iterable[int]) -> list[Record]:
+    """The records of the documents whose live versions these are."""
+    sql = f"select document from version where generation != 0 and ticket in {GIVEN}"
+    return list(read_records(db, {id for (id,) in db.execute(sql, (listed(tickets),))}).values())
+
+
+def statistics(db: sqlite3.Connection) -> dict[str, int]:
+    """Counts of everything."""
+    states = dict(
+        db.execute("select state, count(*) from document where state in ('failed', 'empty') group by state").fetchall()
+    )
+    generation, last_ticket = db.execute("select generation, ticket from counters").fetchone()
+    live = "select coalesce(sum(chunks), 0) from version where generation != 0"
+    return {
+        "documents": count(db, "document"),
+        "chunks": db.execute(live).fetchone()[0],
+        "vectors": count(db, "vector") - count(db, "idle"),
+        "collections": count(db, "(select distinct owner, collection from document)"),
+        "pending": count(db, "queue"),
+        "failed": states.get("failed", 0),
+        "empty": states.get("empty", 0),
+        "with_problems": count(db, "document where problems != '[]'"),
+        "dead": count(db, "dead"),
+        "generation": generation,
+        "last_ticket": last_ticket,
+    }
+
+
 def read_chunks(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> list[Chunk]:
     """From rows of CHUNK_COLUMNS, with their texts."""
     numbers = {row[4] for row in rows} - {0}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from headwater.errors import SpaceMismatch, UsageError
 from headwater.filters import ALL, All, And, Filter, Not, Or, Value, conjoin, disjoin
+from headwater.likeness import families
 from headwater.types import (
     Blob,
     Block,
+    Box,
     Change,
     Chunk,
     Document,
@@ -26,6 +29,7 @@ from headwater.types import (
     Span,
     Version,
     attributes,
+    indexed_count,
 )
 
 # Attributes of a chunk; every other attribute belongs to the whole document.
@@ -37,7 +41,7 @@ KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
 
 RECORD_COLUMNS: Final = (
     "id, owner, collection, uri, title, description, tags, folder, content_type, mime, archived, created, updated, "
-    "state, error, problems, chunks, chars, stamp, content_hash, ticket, meta"
+    "state, error, problems, chunks, chars, stamp, content_hash, ticket, meta, coverage"
 )
 LIGHT_COLUMNS: Final = "uri, id, state, error, chunks, stamp, content_hash, ticket"
 _ELSEWHERE: Final = CHUNK_KEYS | COLUMN_KEYS
@@ -86,12 +90,6 @@ def check_version(version: Version, space: Space | None) -> None:
         )
 
 
-def indexed_count(chunks: Sequence[Chunk]) -> int:
-    """How many of the chunks the indexes hold: those no other was cut from. The others come last."""
-    parents = {chunk.parent for chunk in chunks if chunk.parent}
-    return len(chunks) - sum(chunk.id in parents for chunk in chunks) if parents else len(chunks)
-
-
 def record_of(version: Version, *, id: str, created: str, now: str) -> Record:
     """What the catalog lists of a version. Dates the source did not tell are the catalog's own."""
     change, document = version.change, version.document
@@ -132,6 +130,7 @@ def record_of(version: Version, *, id: str, created: str, now: str) -> Record:
         stamp="" if failed else change.stamp,
         content_hash="" if failed else version.content_hash,
         ticket=0 if failed else change.ticket,
+        coverage=document.coverage,
         meta=document.meta,
     )
 
@@ -154,6 +153,7 @@ def as_document(record: Record, *, text: str, outline: dict[str, Any]) -> Docume
         created=record.created,
         updated=record.updated,
         problems=record.problems,
+        coverage=record.coverage,
         meta=record.meta,
         **outline,
     )
@@ -195,6 +195,7 @@ def record_row(record: Record) -> tuple[object, ...]:
         storable(record.content_hash),
         record.ticket,
         packed(dict(record.meta)) if record.meta else _NO_MAP,
+        packed(dict(record.coverage)) if record.coverage else _NO_MAP,
     )
 
 
@@ -225,6 +226,7 @@ def row_record(row: Sequence[Any]) -> Record:
         content_hash=row[19],
         ticket=row[20],
         meta={} if row[21] == _NO_MAP else unpacked_meta(row[21]),
+        coverage={} if row[22] == _NO_MAP else json.loads(row[22]),
     )
 
 
@@ -246,28 +248,82 @@ def light_record(row: Sequence[Any], *, owner: str, collection: str) -> Record:
 
 
 def outline_row(document: Document) -> tuple[str | bytes, ...] | None:
-    """Structure, blocks, links, page starts and what no chunk holds, or None where there are none of them."""
-    if not (document.structure or document.blocks or document.links or document.page_starts or document.hidden):
+    """Structure, blocks, links, page starts, what no chunk holds, and boxes, or None where there are none of them."""
+    if not (
+        document.structure
+        or document.blocks
+        or document.links
+        or document.page_starts
+        or document.hidden
+        or document.boxes
+    ):
         return None
     return (
         packed([[s.title, s.level, s.path, *s.span] for s in document.structure]),
-        packed([[b.kind, *b.span] for b in document.blocks]),
+        packed([_block_row(block) for block in document.blocks]),
         packed([[x.kind, x.target, *x.span] for x in document.links]),
         packed(document.page_starts),
         packed(document.hidden),
+        _packed_boxes(document.boxes),
     )
 
 
-def row_outline(row: Sequence[str | bytes]) -> dict[str, Any]:
+def row_outline(row: Sequence[Any]) -> dict[str, Any]:
     """The fields of a Document that `outline_row` stored."""
-    structure, blocks, links, pages, hidden = (json.loads(readable(column)) for column in row)
+    structure, blocks, links, pages, hidden = (json.loads(readable(column)) for column in row[:5])
     return {
         "structure": tuple(Section(title=t, level=n, path=p, span=Span(a, z)) for t, n, p, a, z in structure),
-        "blocks": tuple(Block(kind=kind, span=Span(a, z)) for kind, a, z in blocks),
+        "blocks": tuple(map(_row_block, blocks)),
         "links": tuple(Link(kind=kind, target=target, span=Span(a, z)) for kind, target, a, z in links),
         "page_starts": tuple(pages),
         "hidden": tuple(Span(a, z) for a, z in hidden),
+        "boxes": _unpacked_boxes(row[5]),
     }
+
+
+def _block_row(block: Block) -> list[object]:
+    """As short as it can be: most blocks have neither header nor rows, and earlier releases wrote neither."""
+    row: list[object] = [block.kind, *block.span]
+    if block.header or block.rows or block.about is not None:
+        row += [block.header, block.rows, block.about]
+    return row
+
+
+def _row_block(row: Sequence[Any]) -> Block:
+    kind, start, end, *told = row
+    header, rows, about = told or ("", (), None)
+    subject = Span(*about) if about is not None else None
+    return Block(kind=kind, span=Span(start, end), header=header, rows=tuple(rows), about=subject)
+
+
+def _packed_boxes(boxes: Sequence[Box]) -> bytes:
+    """The differences from one line to the next, which pack at 5 to 1."""
+    if not boxes:
+        return b""
+    table = np.array(boxes, dtype="<i4")
+    table[1:] -= table[:-1].copy()
+    return zlib.compress(table.T.tobytes(), level=6)
+
+
+def _unpacked_boxes(stored: bytes) -> tuple[Box, ...]:
+    """The opposite of `_packed_boxes`."""
+    if not stored:
+        return ()
+    columns = np.frombuffer(zlib.decompress(stored), dtype="<i4").reshape(len(Box._fields), -1)
+    return tuple(map(Box._make, columns.cumsum(axis=1, dtype=np.int64).T.tolist()))
+
+
+def families_of(chunks: Mapping[int, tuple[Chunk, Record]]) -> dict[int, int]:
+    """By id: the lowest of these ids whose text is nearly the same, within an owner's collection."""
+    scopes: dict[tuple[str, str], list[int]] = {}
+    for id in sorted(chunks):
+        record = chunks[id][1]
+        scopes.setdefault((record.owner, record.collection), []).append(id)
+    found: dict[int, int] = {}
+    for ids in scopes.values():
+        firsts = families([chunks[id][0].text for id in ids])
+        found.update((id, ids[first]) for id, first in zip(ids, firsts, strict=True))
+    return found
 
 
 def terms_of(record: Record) -> set[Term]:

@@ -13,14 +13,9 @@ import numpy as np
 from headwater.errors import UsageError
 from headwater.filters import Filter
 from headwater.selection import Selection
-from headwater.storage._rows import (
-    as_document,
-    check_space,
-    check_version,
-    for_documents,
-    indexed_count,
-    record_of,
-)
+from headwater.storage._alike import alike_among
+from headwater.storage._links import links_among
+from headwater.storage._rows import as_document, check_space, check_version, families_of, for_documents, record_of
 from headwater.types import (
     Change,
     Chunk,
@@ -33,6 +28,7 @@ from headwater.types import (
     Version,
     attributes,
     document_id,
+    indexed_count,
     text_hash,
 )
 
@@ -67,6 +63,7 @@ class MemoryCatalog:
         self._beside: dict[int, dict[str, Version]] = {}  # by space id: those that stand beside the live ones
         self._contents: dict[str, int] = {}  # by document id: the ticket under which the live content came
         self._floors: dict[str, int] = {}  # by document id: what is not above it comes too late
+        self._sketches: dict[str, bytes] = {}  # by document id
         self._dead: set[int] = set()
         self._vectors: dict[_Text, Vector] = {}
 
@@ -276,6 +273,7 @@ class MemoryCatalog:
             self._versions.pop(id, None)
             self._records.pop(id, None)
             self._contents.pop(id, None)
+            self._sketches.pop(id, None)
             self._dead.update(there.pop(id).change.ticket for there in self._beside.values() if id in there)
             if version.document is None and version.state != "empty":
                 self._floors[id] = ticket
@@ -283,6 +281,8 @@ class MemoryCatalog:
                 self._versions[id], self._contents[id] = version, ticket
                 self._records[id] = record_of(version, id=id, created=earlier.created if earlier else "", now=now)
                 self._keep_vectors(version, self.space())
+                if version.sketch:
+                    self._sketches[id] = version.sketch
 
     def _keep_vectors(self, version: Version, space: Space | None) -> None:
         if version.vectors is not None and space is not None:
@@ -290,6 +290,14 @@ class MemoryCatalog:
             rows = version.vectors.astype(np.float16).astype(np.float32)
             for chunk, row in zip(version.chunks, rows, strict=False):
                 self._vectors.setdefault((space.embedder, space.dim, text_hash(chunk.searchable_text)), row)
+
+    def note(self, document_id: str, problem: str) -> None:
+        """Add a problem to a document that exists, once; without its stamp and hash."""
+        with self._lock:
+            record = self._records.get(document_id)
+            if record is not None and problem not in record.problems:
+                problems = (*record.problems, problem)
+                self._records[document_id] = replace(record, problems=problems, stamp="", content_hash="")
 
     def dead(self) -> list[int]:
         """Tickets whose chunks the indexes may still hold and must not."""
@@ -339,6 +347,25 @@ class MemoryCatalog:
             alive = self._chunks()
             return [alive[chunk.id][0] for chunk in version.chunks[: indexed_count(version.chunks)]]
 
+    def families(self, ids: Sequence[int]) -> Mapping[int, int]:
+        """For those that are alive: the lowest id among them whose text is nearly the same, else its own."""
+        return families_of(self.chunks(ids))
+
+    def alike(self, document_id: str) -> list[tuple[str, float]]:
+        """Other documents of its owner and collection that are nearly the same, most alike first."""
+        with self._lock:
+            return alike_among({id: (self._records[id], sketch) for id, sketch in self._sketches.items()}, document_id)
+
+    def links(self, document_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """References within a collection, (from, to), that begin or end at one of these documents."""
+        with self._lock:
+            live = [self._records[id] for id in self._versions]
+            return links_among(filter(None, map(self.document, self._versions)), live, document_ids)
+
+    def is_pending(self, document_id: str) -> bool:
+        """Whether a change of it is open."""
+        return document_id in self._queue
+
     def vectors(self, ids: Sequence[int]) -> tuple[Ids, Matrix]:
         """The vectors of those that are alive and have one."""
         with self._lock:
@@ -366,7 +393,8 @@ class MemoryCatalog:
             told = version.document if version is not None else None
             if told is None:
                 return as_document(record, text="", outline={})
-            outline = {name: getattr(told, name) for name in ("structure", "blocks", "links", "page_starts", "hidden")}
+            names = ("structure", "blocks", "links", "page_starts", "hidden", "boxes")
+            outline = {name: getattr(told, name) for name in names}
             return as_document(record, text=told.text, outline=outline)
 
     def record(self, document_id: str) -> Record | None:
@@ -404,6 +432,7 @@ class MemoryCatalog:
                 "pending": len(self._queue),
                 "failed": sum(record.state == "failed" for record in records),
                 "empty": sum(record.state == "empty" for record in records),
+                "with_problems": sum(bool(record.problems) for record in records),
                 "dead": len(self._dead),
                 "generation": self._generation,
                 "last_ticket": self._ticket,

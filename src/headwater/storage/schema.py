@@ -107,8 +107,32 @@ update version set content = ticket;
 create unique index version_beside on version(document, space) where generation = 0;
 """
 
+# What parsers say of a document: how much of it is there, and where its lines stand on the pages. `sketch` tells which
+# documents are nearly the same: two of them have a key of `likeness` in common.
+_PARSED: Final = """
+alter table document add column coverage text not null default '{}';
+alter table outline add column boxes blob not null default x'';
+create table sketch(document integer primary key, data blob not null);
+create table likeness(key integer not null, document integer not null, primary key (key, document)) without rowid;
+"""
+
+# Who refers to whom: `target` is a name as `_links.keys_of` makes it, and the indexes find the documents of a name.
+# What was added before is taken from the outlines as well as SQL can.
+_LINKED: Final = """
+create table link(target text not null, ticket integer not null, primary key (target, ticket)) without rowid;
+create index link_ticket on link(ticket);
+create index document_title on document(lower(title));
+create index document_file on document(lower(replace(uri, rtrim(uri, replace(uri, '/', '')), '')));
+insert or ignore into link
+  select lower(case instr(target, '#') when 0 then target else substr(target, 1, instr(target, '#') - 1) end), ticket
+  from (
+    select json_extract(value, '$[1]') as target, ticket
+    from (select ticket, links from outline where typeof(links) = 'text'), json_each(links)
+  ) where target not like '#%';
+"""
+
 # Step n takes a file of schema version n to n + 1. A new file is of version 0. Steps are never edited, only added.
-STEPS: Sequence[str] = (_TABLES, _SPACES)
+STEPS: Sequence[str] = (_TABLES, _SPACES, _PARSED, _LINKED)
 
 
 def prepare(db: sqlite3.Connection, path: Path, *, writable: bool, written_by: Callable[[], str]) -> None:

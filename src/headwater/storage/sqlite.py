@@ -15,9 +15,11 @@ import numpy as np
 from headwater.filters import ALL, Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage import _spaces
+from headwater.storage._alike import find_alike
 from headwater.storage._check import check, mend
 from headwater.storage._commit import PARAMETERS, Commit, Numbers
 from headwater.storage._database import Database
+from headwater.storage._links import find_links
 from headwater.storage._reading import (
     CHUNK_COLUMNS,
     CHUNKS,
@@ -28,6 +30,8 @@ from headwater.storage._reading import (
     listed,
     read_chunks,
     read_records,
+    read_versions,
+    statistics,
     supersede,
 )
 from headwater.storage._rows import (
@@ -37,8 +41,10 @@ from headwater.storage._rows import (
     change_row,
     check_space,
     check_version,
+    families_of,
     for_documents,
     light_record,
+    packed,
     readable,
     row_change,
     row_outline,
@@ -262,6 +268,14 @@ class SqliteCatalog:
     def _work(self, db: sqlite3.Connection, space: Space) -> Commit:
         return Commit(db, space=space, numbers=self._numbers, now=self._now(), idle_vectors=self._idle_vectors)
 
+    def note(self, document_id: str, problem: str) -> None:
+        """Add a problem to a document that exists, once; without its stamp and hash, so that the next scan reads it."""
+        with self._database.writing() as db:
+            record = read_records(db, {document_id}).get(document_id)
+            if record is not None and problem not in record.problems:
+                sql = "update document set problems = ?, stamp = '', content_hash = '' where id = ?"
+                db.execute(sql, (packed([*record.problems, problem]), document_id))
+
     def dead(self) -> list[int]:
         """Tickets whose chunks the indexes may still hold and must not."""
         with self._database.reading() as db:
@@ -326,6 +340,27 @@ class SqliteCatalog:
         with self._database.reading(snapshot=True) as db:
             return read_chunks(db, db.execute(sql, (storable(document_id),)).fetchall())
 
+    def families(self, ids: Sequence[int]) -> Mapping[int, int]:
+        """For those that are alive: the lowest id among them whose text is nearly the same, else its own."""
+        return families_of(self.chunks(ids))
+
+    def alike(self, document_id: str) -> list[tuple[str, float]]:
+        """Other documents of its owner and collection that are nearly the same, most alike first."""
+        with self._database.reading(snapshot=True) as db:
+            record = read_records(db, {document_id}).get(document_id)
+            return find_alike(db, record) if record is not None else []
+
+    def links(self, document_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """References within a collection, (from, to), that begin or end at one of these documents."""
+        with self._database.reading(snapshot=True) as db:
+            known = read_records(db, set(document_ids)).values()
+            return find_links(db, list(known), lambda tickets: read_versions(db, tickets))
+
+    def is_pending(self, document_id: str) -> bool:
+        """Whether a change of it is open."""
+        with self._database.reading() as db:
+            return db.execute("select 1 from queue where document = ?", (document_id,)).fetchone() is not None
+
     def vectors(self, ids: Sequence[int]) -> tuple[Ids, Matrix]:
         """The exact vectors of those that are alive, in any order, with their ids."""
         sql = f"select chunk.id, vector.data from {CHUNKS} cross join vector on vector.id = chunk.vector"
@@ -360,7 +395,7 @@ class SqliteCatalog:
                 return None
             bounds = (record.ticket << TICKET_BITS, (record.ticket + 1) << TICKET_BITS)
             parts = db.execute("select body from text where id >= ? and id < ? order by id", bounds).fetchall()
-            sql = "select structure, blocks, links, pages, hidden from outline where ticket = ?"
+            sql = "select structure, blocks, links, pages, hidden, boxes from outline where ticket = ?"
             outline = db.execute(sql, (record.ticket,)).fetchone()
         return as_document(
             record, text="".join(readable(part) for (part,) in parts), outline=row_outline(outline) if outline else {}
@@ -407,6 +442,12 @@ class SqliteCatalog:
                 allowed.add(record.id)
         return allowed
 
+    def collections(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Of every owner's every collection: documents and chunks."""
+        sql = "select owner, collection, count(*), sum(chunks) from document group by owner, collection"
+        with self._database.reading() as db:
+            return {(owner, name): (documents, chunks) for owner, name, documents, chunks in db.execute(sql)}
+
     def stamps(self, owner: str, collection: str) -> Mapping[str, Record]:
         """By uri: identity, state, error, chunks, stamp, content hash and ticket; the rest is for `record` to tell."""
         sql = f"select {LIGHT_COLUMNS} from document where owner = ? and collection = ?"
@@ -416,25 +457,9 @@ class SqliteCatalog:
         return {record.uri: record for record in light}
 
     def statistics(self) -> Mapping[str, int]:
-        """documents, chunks, vectors, collections, pending, failed, empty, dead, generation, last_ticket."""
+        """documents, chunks, vectors, collections, pending, failed, empty, with_problems, dead, generation, ..."""
         with self._database.reading(snapshot=True) as db:
-            sql = "select state, count(*) from document where state in ('failed', 'empty') group by state"
-            states = dict(db.execute(sql).fetchall())
-            generation, last_ticket = db.execute("select generation, ticket from counters").fetchone()
-            return {
-                "documents": count(db, "document"),
-                "chunks": db.execute("select coalesce(sum(chunks), 0) from version where generation != 0").fetchone()[
-                    0
-                ],
-                "vectors": count(db, "vector") - count(db, "idle"),
-                "collections": count(db, "(select distinct owner, collection from document)"),
-                "pending": count(db, "queue"),
-                "failed": states.get("failed", 0),
-                "empty": states.get("empty", 0),
-                "dead": count(db, "dead"),
-                "generation": generation,
-                "last_ticket": last_ticket,
-            }
+            return statistics(db)
 
     def check(self) -> list[str]:
         """What is wrong inside the catalog itself, in words; empty when all is well."""

@@ -24,6 +24,7 @@ from headwater.testing.versions import DIM, SPACE, cut, embedded, made, named, p
 from headwater.types import (
     Blob,
     Block,
+    Box,
     Chunk,
     Document,
     Labels,
@@ -153,12 +154,19 @@ class CatalogContract(CatalogReadingContract, CatalogSpacesContract):
             "mime": "text/markdown",
             "archived": True,
             "structure": (Section(title="标题", level=1, path="标题", span=Span(0, 20)),),
-            "blocks": (Block(kind="table", span=Span(16, 25)),),
+            "blocks": (
+                Block(kind="table", span=Span(16, 25), header="甲 | b", rows=(16, 20)),
+                Block(kind="caption", span=Span(5, 8), about=Span(16, 25)),
+                Block(kind="code", span=Span(26, 30)),
+            ),
+            "boxes": (Box(0, 4, 1, 100, 200, 9_000, 400), Box(5, 15, 1, 100, 500, 3, 700), Box(16, 25, 2, 0, 0, 1, 1)),
+            "hidden": (Span(1, 2),),
             "links": (Link(kind="wikilink", target="other", span=Span(5, 8)),),
             "page_starts": (0, 16),
             "created": "2024-01-01T00:00:00+00:00",
             "updated": "2025-01-01T00:00:00+00:00",
             "problems": ("a table was cut",),
+            "coverage": {"pages": 2, "language": "zh", "score": 0.5, "whole": True},
             "meta": {"lang": "zh", "size": 3, "ratio": 0.5, "good": True, "many": ("a", 2)},
         }
         change = self.add(
@@ -180,7 +188,7 @@ class CatalogContract(CatalogReadingContract, CatalogSpacesContract):
         assert (record.ticket, record.chunks, record.chars, record.state) == (change.ticket, 4, len(text), "completed")
         assert (record.stamp, record.content_hash, record.error) == ("s", "h", "")
         for name, value in {"owner": "ann", "collection": "c", "uri": "u", **fields}.items():
-            if name not in ("structure", "blocks", "links", "page_starts"):
+            if name not in ("structure", "blocks", "boxes", "hidden", "links", "page_starts"):
                 assert getattr(record, name) == value
         chunks = [replace(chunk, document_id=id) for chunk in cut(text, change.ticket, indexed_as="A title\n{}")]
         assert catalog.chunks_of(id) == chunks

@@ -11,15 +11,21 @@ import numpy as np
 import pytest
 
 from headwater.filters import ALL, parse
+from headwater.likeness import packed, sketch
 from headwater.protocols import Catalog
 from headwater.selection import TICKET_BITS
 from headwater.testing.versions import SPACE, embedded, made, named, put
 from headwater.types import (
     Change,
+    Link,
+    Span,
     Version,
     document_id,
     text_hash,
 )
+
+SAID = "The gauge at the old bridge is read every morning at eight, and the level is told to the office by telephone. "
+ELSE = "员工每年享有十五天带薪年假，入职不满一年的按月折算，年假须提前两周在系统中提出申请，由部门主管批准后方可休假。"
 
 
 class CatalogReadingContract:
@@ -77,6 +83,42 @@ class CatalogReadingContract:
         catalog.commit([replace(made(change, "text"), vectors=None, state="indexed")])
         assert catalog.tickets() == {change.ticket: 1}
         assert len(catalog.vectors([change.ticket << TICKET_BITS])[0]) == 0
+
+    # ------------------------------------------------------------------------------------------- links
+
+    def test_links_are_found_in_both_directions(self, catalog: Catalog) -> None:
+        def linked(*targets: str) -> tuple[Link, ...]:
+            return tuple(Link(kind="wikilink", target=target, span=Span(0, 1)) for target in targets)
+
+        hub = self.add(catalog, "notes/Hub.md", "hub", title="All notes", links=linked("Pump manual", "ice#Thick", "x"))
+        pump = self.add(catalog, "a/pump.md", "pump", title="Pump Manual", links=linked("../notes/hub.md"))
+        ice = self.add(catalog, "a/ice.md", "ice", title="On ice", links=linked("#top", "https://h.example/p?q=1"))
+        page = self.add(catalog, "https://h.example/p?q=1", "page", title="Page", meta={"aliases": ("冰", "Eis")})
+        self.add(catalog, "a/frost.md", "frost", title="Frost", links=linked("冰", "pump", "frost", "a/ice.md"))
+        self.add(catalog, "b", "other", collection="other", title="Other", links=linked("Pump manual"))
+        frost = document_id("local", "default", "a/frost.md")
+        ids = {name: named(change) for name, change in (("hub", hub), ("pump", pump), ("ice", ice), ("page", page))}
+        assert catalog.links([ids["pump"]]) == sorted(
+            [(ids["hub"], ids["pump"]), (ids["pump"], ids["hub"]), (frost, ids["pump"])]
+        )
+        assert catalog.links([ids["page"]]) == sorted([(ids["ice"], ids["page"]), (frost, ids["page"])])
+        assert catalog.links([ids["ice"]]) == sorted(
+            [(ids["hub"], ids["ice"]), (ids["ice"], ids["page"]), (frost, ids["ice"])]
+        )
+        assert catalog.links([]) == catalog.links(["unknown"]) == []
+        self.add(catalog, "notes/Hub.md", "hub", title="All notes")
+        self.remove(catalog, "a/frost.md")
+        assert catalog.links([ids["pump"]]) == [(ids["pump"], ids["hub"])]
+
+    def test_a_change_is_pending_until_it_is_committed_or_closed(self, catalog: Catalog) -> None:
+        waiting = put("u")
+        assert not catalog.is_pending(named(waiting))
+        catalog.enqueue([waiting])
+        assert catalog.is_pending(named(waiting))
+        [change] = catalog.claim(1)
+        assert catalog.is_pending(named(waiting))
+        catalog.commit([made(change, "text")])
+        assert not catalog.is_pending(named(waiting))
 
     # ----------------------------------------------------------------------------------------- filters
 
@@ -153,6 +195,44 @@ class CatalogReadingContract:
         ):
             assert len(catalog.records(parse(where))) == 4, "conditions on chunks allow any document"
         assert [r.uri for r in catalog.records(parse("not (tag = t or section = no)"))] == ["c"]
+
+    # ---------------------------------------------------------------------------------------- likeness
+
+    def test_chunks_that_say_nearly_the_same_are_of_a_family(self, catalog: Catalog) -> None:
+        first = self.add(catalog, "a", f"{SAID}\n{ELSE}\n{SAID} 修订")
+        again = self.add(catalog, "b", SAID.replace("eight", "nine"))
+        theirs = self.add(catalog, "a", SAID, owner="bob")
+        a, b, c = (change.ticket << TICKET_BITS for change in (first, again, theirs))
+        assert catalog.families([b, a + 2, a, a + 1, c]) == {a: a, a + 1: a + 1, a + 2: a, b: a, c: c}
+        assert catalog.families([b, 1 << 50]) == {b: b} and catalog.families([]) == {}
+
+    def test_documents_that_are_nearly_the_same_are_told_while_they_are_there(self, catalog: Catalog) -> None:
+        for uri, text in (("a", SAID * 3), ("b", SAID * 3 + ELSE[:20]), ("c", ELSE * 3), ("plain", SAID * 3)):
+            [change] = catalog.draw([put(uri)])
+            told = b"" if uri == "plain" else packed(sketch(text))
+            catalog.commit([replace(made(change, text), sketch=told)])
+        [theirs] = catalog.draw([put("a", owner="bob")])
+        catalog.commit([replace(made(theirs, SAID * 3), sketch=packed(sketch(SAID * 3)))])
+        a, b, c = (document_id("local", "default", uri) for uri in "abc")
+        [(found, share)] = catalog.alike(a)
+        assert found == b and 0.8 <= share <= 1.0
+        assert [id for id, _ in catalog.alike(b)] == [a] and catalog.alike(c) == [] == catalog.alike("nobody")
+        assert catalog.alike(document_id("local", "default", "plain")) == []
+        [change] = catalog.draw([put("b")])
+        catalog.commit([replace(made(change, ELSE * 3), sketch=packed(sketch(ELSE * 3)))])
+        assert catalog.alike(a) == [] and [id for id, _ in catalog.alike(c)] == [b]
+        self.remove(catalog, "b")
+        assert catalog.alike(c) == []
+
+    def test_a_note_is_added_once_and_has_the_document_read_again(self, catalog: Catalog) -> None:
+        change = self.add(catalog, "a", "text", stamp="1", content_hash="h", problems=("first",))
+        for _ in range(2):
+            catalog.note(named(change), "第二")
+        record = catalog.record(named(change))
+        assert record is not None and record.problems == ("first", "第二")
+        assert (record.stamp, record.content_hash, record.state) == ("", "", "completed")
+        assert catalog.statistics()["with_problems"] == 1
+        catalog.note("nobody", "nothing")
 
     # ------------------------------------------------------------------------------------------- whole
 

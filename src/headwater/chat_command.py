@@ -1,0 +1,239 @@
+"""The commands that go on with what was said: a conversation in the terminal, and an answer looked at again."""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwater.errors import HeadwaterError
+from headwater.flags import options
+
+if TYPE_CHECKING:
+    from headwater.build import KnowledgeBase
+    from headwater.turns import KeptAnswer
+    from headwater.types import Answer
+
+HELP = """\
+/new            begin another conversation
+/list           the latest conversations
+/open ID        go on with one of them
+/sources        the passages behind the last answer
+/model [NAME]   show the models, or choose one; `/model default` for the one of the settings
+/docs on|off    answer from the documents, or without them
+/export FILE    write this conversation to a file, as JSON
+/help           these lines
+/quit           leave"""
+QUOTE_CHARS = 160
+
+
+@click.command()
+@click.option("--conversation", default="", metavar="ID", help="Go on with this conversation.")
+@click.option("--llm", default="", metavar="NAME", help="The model that writes; a section [llm.NAME] of the settings.")
+@click.option("--no-documents", is_flag=True, help="Answer without the documents; needs a language model.")
+@options("where", "collection", "preset", "home")
+def chat(
+    *,
+    conversation: str,
+    llm: str,
+    no_documents: bool,
+    where: str,
+    collection: str | None,
+    preset: str | None,
+    home: Path | None,
+) -> None:
+    """Talk with your documents. Follow-ups are understood; every answer has its sources.
+
+    \b
+    Example:
+      headwater chat
+    """
+    from headwater.build import open_home
+
+    with suppress(ImportError):  # line editing and history, where Python has them
+        __import__("readline")
+    with open_home(home, preset=preset, create=False) as kb:
+        talk = _Talk(kb, where=where, collection=collection)
+        talk.conversation, talk.llm, talk.documents = conversation, llm, not no_documents
+        if conversation:
+            kb.conversations.get(conversation)  # refused at once, not after the first question
+        if sys.stdin.isatty():
+            click.echo("Ask. /help shows what else there is, /quit leaves.")
+        talk.run()
+
+
+@click.command()
+@click.argument("answer_id")
+@click.option("--again", is_flag=True, help="Ask the same question now, and say whether the answer is the same.")
+@options("home", "json")
+def replay(*, answer_id: str, again: bool, home: Path | None, as_json: bool) -> None:
+    """Show an answer again as it was, and say whether its sources have changed since.
+
+    \b
+    Example:
+      headwater replay 3f1c9a2b7d504e86
+    """
+    from headwater.build import open_home
+
+    with open_home(home, create=False) as kb:
+        kept = kb.replay(answer_id)
+        now = kb.ask(kept.asked, where=kept.where, options=dict(kept.options)) if again else None
+    if as_json:
+        from headwater.shapes import to_json
+        from headwater.turns import plain_answer
+
+        shown = plain_answer(kept)
+        click.echo(to_json({**shown, "again": {"text": now.text, "same": now.text == kept.text}} if now else shown))
+    else:
+        _print_kept(kept, now)
+
+
+def _print_kept(kept: "KeptAnswer", now: "Answer | None") -> None:
+    click.echo(f"{kept.question}\n")
+    click.echo(f"{kept.text}\n")
+    for citation in kept.citations:
+        changed = "  (changed since)" if citation.uri in kept.stale else ""
+        click.echo(
+            f'  [{citation.marker}] {citation.uri}:{citation.span.start}-{citation.span.end}{changed}  "'
+            f'{_clip(citation.quote)}"'
+        )
+    by = kept.model or "the documents' own sentences"
+    click.echo(f"\nanswered {kept.created} by {by}, from generation {kept.generation} of the index")
+    if kept.stale:
+        click.echo(f"stale: {len(kept.stale)} of its sources changed since: {', '.join(kept.stale)}")
+    for note in kept.degraded:
+        click.echo(f"  note: {note}", err=True)
+    if now is not None:
+        click.echo("asked again: the answer is the same" if now.text == kept.text else f"asked again:\n\n{now.text}")
+
+
+class _Talk:
+    """What is said at the prompt, until it ends."""
+
+    def __init__(self, kb: "KnowledgeBase", *, where: str, collection: str | None) -> None:
+        self.kb, self.where, self.collection = kb, where, collection
+        self.conversation, self.llm, self.documents = "", "", True
+        self.last: Answer | None = None
+        self.commands: Mapping[str, Callable[[str], None]] = {
+            "/new": self._new,
+            "/list": self._list,
+            "/open": self._open,
+            "/sources": self._sources,
+            "/model": self._model,
+            "/docs": self._documents,
+            "/export": self._export,
+            "/help": lambda _: click.echo(HELP),
+        }
+
+    def run(self) -> None:
+        """Read a line, answer it, until there is none."""
+        while True:
+            try:
+                line = input("> " if sys.stdin.isatty() else "").strip()
+            except (EOFError, KeyboardInterrupt):
+                click.echo("")
+                return
+            word, _, rest = line.partition(" ")
+            if word in ("/quit", "/exit", "/q"):
+                return
+            if not line:
+                continue
+            try:
+                self._said(line) if not line.startswith("/") else self._command(word, rest.strip())
+            except HeadwaterError as error:  # the conversation goes on
+                click.echo(f"error: {error}", err=True)
+
+    def _command(self, word: str, rest: str) -> None:
+        known = self.commands.get(word)
+        if known is None:
+            click.echo(f"there is no {word}; /help shows what there is", err=True)
+        else:
+            known(rest)
+
+    def _said(self, line: str) -> None:
+        from headwater.types import Answer, Restart, Sentence
+
+        streamed = False
+        events = self.kb.chat_stream(
+            line,
+            conversation=self.conversation,
+            use_knowledge_base=self.documents,
+            where=self.where,
+            collection=self.collection,
+            options={"llm": self.llm} if self.llm else {},
+        )
+        for event in events:
+            if isinstance(event, Sentence):
+                click.echo((" " if streamed else "") + event.text, nl=False)
+                streamed = True
+            elif isinstance(event, Restart) and streamed:
+                click.echo(f"\n  (withdrawn: {event.reason})")
+                streamed = False
+            elif isinstance(event, Answer):
+                click.echo("" if streamed else event.text)
+                self.last, self.conversation = event, event.conversation_id
+                self._sources("")
+                for note in event.degraded:
+                    click.echo(f"  note: {note}", err=True)
+
+    def _new(self, _: str) -> None:
+        self.conversation, self.last = "", None
+        click.echo("a new conversation")
+
+    def _list(self, _: str) -> None:
+        for one in self.kb.conversations.latest(limit=20):
+            click.echo(f"{one.id}  {one.updated[:16]}  {one.count:>3} turns  {one.title}")
+
+    def _open(self, id: str) -> None:
+        found = self.kb.conversations.get(id)
+        self.conversation, self.last = found.id, None
+        for turn in found.turns[-4:]:
+            click.echo(f"{'> ' if turn.role == 'user' else ''}{turn.content}")
+
+    def _sources(self, _: str) -> None:
+        if self.last is None:
+            click.echo("nothing was answered yet")
+            return
+        for citation in self.last.citations:
+            place = f"{citation.uri}:{citation.span.start}-{citation.span.end}"
+            click.echo(f'  [{citation.marker}] {place}  "{_clip(citation.quote)}"')
+        if self.last.refused:
+            for hit in self.last.hits[:3]:
+                click.echo(f'  - {hit.uri}:{hit.chunk.span.start}-{hit.chunk.span.end}  "{_clip(hit.chunk.text)}"')
+
+    def _model(self, name: str) -> None:
+        if not name:
+            click.echo(f"in use: {self.llm or 'default'}; there are: default, {', '.join(self.kb.writers.names())}")
+            return
+        if name != "default":
+            self.kb.writers.named(name)
+        self.llm = "" if name == "default" else name
+        click.echo(f"answers are written by: {name}")
+
+    def _documents(self, state: str) -> None:
+        if state in ("on", "off"):
+            self.documents = state == "on"
+        click.echo(f"the documents are {'used' if self.documents else 'not used'}")
+
+    def _export(self, file: str) -> None:
+        from headwater.shapes import to_json
+
+        if not file or not self.conversation:
+            click.echo("say /export FILE once something was answered", err=True)
+            return
+        try:
+            Path(file).write_text(to_json(self.kb.conversations.export(self.conversation)), encoding="utf-8")
+        except OSError as error:
+            click.echo(f"error: {file} cannot be written: {error}", err=True)
+            return
+        click.echo(f"written to {file}")
+
+
+def _clip(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= QUOTE_CHARS else line[:QUOTE_CHARS].rstrip() + " …"
+
+
+COMMANDS: tuple[Any, ...] = (chat, replay)

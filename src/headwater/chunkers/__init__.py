@@ -1,0 +1,1 @@
+"""A document -> its passages, by one strategy a module. Each fits the protocol `Chunker`; `auto` chooses among them."""

@@ -1,0 +1,267 @@
+"""Work that was promised: a durable queue with priorities, leases and back-off, and what became of each piece.
+
+    pending -> processing -> indexed -> completed | empty | failed          pending -> cancelled
+
+A job that was being worked on when its worker died is pending again: doing it twice makes the same document.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from headwater.storage._ledger_file import LedgerFile, now
+
+JobState = Literal["pending", "processing", "indexed", "completed", "empty", "failed", "cancelled"]
+Kind = Literal["put", "delete", "label", "url"]
+OPEN: Final = ("pending", "processing", "indexed")
+ID_BYTES: Final = 8
+# Finished jobs are kept for looking back; then the oldest go.
+KEPT_FINISHED: Final = 100_000
+# The pause after the first failure of a store or a model; it doubles up to the longest.
+FIRST_PAUSE_SECONDS: Final = 2.0
+LONGEST_PAUSE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One piece of work for one document. `work` is what the worker needs to know."""
+
+    id: str
+    owner: str
+    collection: str
+    document: str
+    uri: str
+    kind: Kind = "put"
+    state: JobState = "pending"
+    stage: str = ""
+    percent: int = 0
+    reason: str = ""
+    attempts: int = 0
+    priority: int = 0
+    work: Mapping[str, Any] = field(default_factory=dict)
+    created: str = ""
+    updated: str = ""
+    due: float = 0.0
+    worker: str = ""
+    place: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is still something to do."""
+        return self.state in OPEN
+
+
+class Jobs:
+    """The queue of a home. Safe for use from several threads and processes."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file = file
+
+    def add(
+        self,
+        *,
+        owner: str,
+        collection: str,
+        document: str,
+        uri: str,
+        kind: Kind,
+        work: Mapping[str, Any],
+        priority: int = 0,
+    ) -> Job:
+        """Promise some work; an earlier promise for the same document that nobody began is replaced by this one."""
+        id, at = secrets.token_hex(ID_BYTES), now()
+        with self._file.writing() as db:
+            db.execute(
+                "update job set state = 'cancelled', reason = 'replaced by a later one', updated = ? "
+                "where document = ? and state = 'pending' and kind = ?",
+                (at, document, kind),
+            )
+            db.execute("update counter set value = value + 1 where name = 'place'")
+            place = db.execute("select value from counter where name = 'place'").fetchone()[0]
+            db.execute(
+                "insert into job values (?, ?, ?, ?, ?, ?, 'pending', 'queue', 0, '', 0, ?, ?, ?, ?, 0, '', ?)",
+                (id, owner, collection, document, uri, kind, priority, json.dumps(dict(work)), at, at, place),
+            )
+            if place % 1000 == 0:
+                closed = "state not in ('pending', 'processing', 'indexed')"
+                db.execute(f"delete from job where {closed} and place <= ?", (place - KEPT_FINISHED,))
+        found = self.get(id)
+        assert found is not None
+        return found
+
+    def get(self, id: str) -> Job | None:
+        """One by its id, whoever's it is: the caller checks."""
+        with self._file.reading() as db:
+            row = db.execute("select * from job where id = ?", (id,)).fetchone()
+        return _job(row) if row else None
+
+    def of(
+        self,
+        owner: str,
+        *,
+        states: Sequence[str] = (),
+        collection: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[Job]:
+        """An owner's, the latest first."""
+        sql, values = "select * from job where owner = ?", [owner]
+        if states:
+            sql += f" and state in ({', '.join('?' * len(states))})"
+            values += states
+        if collection is not None:
+            sql += " and collection = ?"
+            values.append(collection)
+        with self._file.reading() as db:
+            rows = db.execute(f"{sql} order by place desc limit ? offset ?", (*values, limit, offset)).fetchall()
+        return [_job(row) for row in rows]
+
+    def latest(self, documents: Sequence[str]) -> dict[str, Job]:
+        """By document: the last job of each."""
+        sql = (
+            "select * from job where place in (select max(place) from job "
+            "where document in (select value from json_each(?)) group by document)"
+        )
+        with self._file.reading() as db:
+            rows = db.execute(sql, (json.dumps(list(documents)),)).fetchall()
+        return {row["document"]: _job(row) for row in rows}
+
+    def open_documents(self, owner: str, collection: str) -> list[Job]:
+        """Jobs of a collection that are not finished, or failed, the last of each document."""
+        sql = (
+            "select * from job where owner = ? and collection = ? and kind in ('put', 'url') and place in "
+            "(select max(place) from job where owner = ? and collection = ? group by document) order by place"
+        )
+        with self._file.reading() as db:
+            rows = db.execute(sql, (owner, collection, owner, collection)).fetchall()
+        return [_job(row) for row in rows]
+
+    def due(self, kinds: Sequence[Kind]) -> bool:
+        """Whether there is a job to do now, or one that a worker left."""
+        sql = (
+            f"select 1 from job where (state = 'pending' and due <= ? or state in ('processing', 'indexed')) "
+            f"and kind in ({_marks(kinds)}) limit 1"
+        )
+        with self._file.reading() as db:
+            return db.execute(sql, (time.time(), *kinds)).fetchone() is not None
+
+    def take(self, worker: str, *, limit: int, kinds: Sequence[Kind]) -> list[Job]:
+        """The next jobs that are due, the most urgent first and then the oldest; they are this worker's now."""
+        with self._file.reading() as db:
+            waits = f"select 1 from job where state = 'pending' and kind in ({_marks(kinds)}) limit 1"
+            if db.execute(waits, kinds).fetchone() is None:
+                return []
+        with self._file.writing() as db:
+            sql = (
+                f"select * from job where state = 'pending' and due <= ? and kind in ({_marks(kinds)}) "
+                "order by priority desc, place limit ?"
+            )
+            rows = db.execute(sql, (time.time(), *kinds, limit)).fetchall()
+            at = now()
+            db.executemany(
+                "update job set state = 'processing', worker = ?, attempts = attempts + 1, updated = ? where id = ?",
+                [(worker, at, row["id"]) for row in rows],
+            )
+        return [job for row in rows if (job := self.get(row["id"])) is not None]
+
+    def recover(self, *, kinds: Sequence[Kind], older_than: str = "9") -> int:
+        """Jobs of workers that are gone are pending again; only who can know that they are gone may say so."""
+        with self._file.reading() as db:
+            left = f"select 1 from job where state in ('processing', 'indexed') and kind in ({_marks(kinds)}) limit 1"
+            if db.execute(left, kinds).fetchone() is None:
+                return 0
+        with self._file.writing() as db:
+            sql = (
+                "update job set state = 'pending', stage = 'queue', worker = '', updated = ? "
+                f"where state in ('processing', 'indexed') and updated < ? and kind in ({_marks(kinds)})"
+            )
+            return db.execute(sql, (now(), older_than, *kinds)).rowcount
+
+    def fetched(self, job: Job, work: Mapping[str, Any]) -> None:
+        """The bytes of a page are here: from now on it is a document like any other."""
+        with self._file.writing() as db:
+            sql = "update job set kind = 'put', state = 'pending', stage = 'fetch', percent = 10, work = ? where id = ?"
+            db.execute(sql, (json.dumps(dict(work)), job.id))
+
+    def progress(self, id: str, *, stage: str, percent: int, work: Mapping[str, Any] | None = None) -> None:
+        """How far a job has come."""
+        with self._file.writing() as db:
+            db.execute(
+                "update job set stage = ?, percent = max(percent, ?), updated = ? "
+                "where id = ? and state = 'processing'",
+                (stage, percent, now(), id),
+            )
+            if work is not None:
+                db.execute("update job set work = ? where id = ?", (json.dumps(dict(work)), id))
+
+    def finish(self, id: str, state: JobState, reason: str = "") -> None:
+        """How it ended."""
+        with self._file.writing() as db:
+            db.execute(
+                "update job set state = ?, stage = ?, percent = ?, reason = ?, updated = ? where id = ?",
+                (
+                    state,
+                    "store" if state == "indexed" else "done",
+                    90 if state == "indexed" else 100,
+                    reason,
+                    now(),
+                    id,
+                ),
+            )
+
+    def postpone(self, job: Job, reason: str) -> None:
+        """A store or a model failed: try again after a pause that doubles."""
+        pause = min(FIRST_PAUSE_SECONDS * 2 ** max(0, job.attempts - 1), LONGEST_PAUSE_SECONDS)
+        with self._file.writing() as db:
+            db.execute(
+                "update job set state = 'pending', stage = 'queue', reason = ?, due = ?, worker = '', updated = ? "
+                "where id = ?",
+                (reason, time.time() + pause, now(), job.id),
+            )
+
+    def cancel(self, id: str) -> bool:
+        """Give up a job that nobody has begun; False where it is too late."""
+        with self._file.writing() as db:
+            sql = "update job set state = 'cancelled', stage = 'done', updated = ? where id = ? and state = 'pending'"
+            return db.execute(sql, (now(), id)).rowcount > 0
+
+    def retry(self, id: str) -> bool:
+        """Do a job again that failed or was cancelled."""
+        with self._file.writing() as db:
+            sql = (
+                "update job set state = 'pending', stage = 'queue', percent = 0, reason = '', attempts = 0, due = 0, "
+                "updated = ? where id = ? and state in ('failed', 'cancelled', 'empty')"
+            )
+            return db.execute(sql, (now(), id)).rowcount > 0
+
+    def prioritise(self, id: str, priority: int) -> None:
+        """Say how urgent it is; more is sooner."""
+        with self._file.writing() as db:
+            db.execute("update job set priority = ?, updated = ? where id = ?", (priority, now(), id))
+
+    def counts(self, owner: str | None = None) -> dict[str, int]:
+        """How many are in each state."""
+        sql, values = "select state, count(*) from job", ()
+        if owner is not None:
+            sql, values = f"{sql} where owner = ?", (owner,)  # type: ignore[assignment]
+        with self._file.reading() as db:
+            return {row[0]: row[1] for row in db.execute(f"{sql} group by state", values)}
+
+    def forget(self, documents: Sequence[str]) -> None:
+        """Drop the jobs of documents that are gone."""
+        with self._file.writing() as db:
+            db.executemany("delete from job where document = ? and state != 'processing'", [(d,) for d in documents])
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _job(row: object) -> Job:
+    told = dict(row)  # type: ignore[call-overload]
+    return Job(**{**told, "work": json.loads(told["work"])})

@@ -1,0 +1,41 @@
+"""The command that indexes what servers of the same home were sent."""
+
+import signal
+from pathlib import Path
+
+import click
+
+from headwater.flags import options
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="End when nothing is left to do.")
+@options("home")
+def worker(*, once: bool, home: Path | None) -> None:
+    """Work on the jobs of a home, beside a server or instead of its own worker.
+
+    \b
+    Example:
+      headwater worker
+    """
+    from headwater.build import open_home
+    from headwater.server import logs
+    from headwater.server.worker import Worker
+    from headwater.storage.ledger import Ledger
+
+    logs.set_up()
+    with open_home(home) as kb:
+        ledger = Ledger(kb.home)
+        settings = kb.config.server()
+        working = Worker(kb, ledger, attempts=settings.job_attempts)
+        if once:
+            while working.step():
+                pass
+        else:
+            signal.signal(signal.SIGTERM, lambda *_: working.stop(timeout_seconds=0))
+            click.echo(f"working on {kb.home}; stop it with Ctrl-C", err=True)
+            try:
+                working.run()
+            except KeyboardInterrupt:
+                working.stop(timeout_seconds=0)
+        ledger.close()

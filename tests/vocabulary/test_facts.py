@@ -1,0 +1,85 @@
+"""Numbers, dates, units, names and denials mean the same however they are written."""
+
+import pytest
+
+from headwater.facts import absent, denials, names, numbers, opposed, unlike
+from headwater.swaps import swaps
+from headwater.tokens import fold
+
+
+def read(text: str) -> list[tuple[float, str]]:
+    return [(one.value, one.unit) for one in numbers(fold(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("26 weeks", [(26, "week")]),
+        ("twenty-six weeks", [(26, "week")]),
+        ("二十六周", [(26, "week")]),
+        ("２６周", [(26, "week")]),
+        ("98.5%", [(98.5, "%")]),
+        ("98.5 per cent", [(98.5, "%")]),
+        ("98.5 percent", [(98.5, "%")]),
+        ("百分之九十八点五", [(98.5, "%")]),
+        ("2024年3月5日", [(2024, "year"), (3, "of year"), (5, "of month")]),
+        ("2024-03-05", [(2024, "year"), (3, "of year"), (5, "of month")]),
+        ("March 5, 2024", [(2024, "year"), (3, "of year"), (5, "of month")]),
+        ("5 March 2024", [(2024, "year"), (3, "of year"), (5, "of month")]),
+        ("2024年3月", [(2024, "year"), (3, "of year")]),
+        ("March 2024", [(2024, "year"), (3, "of year")]),
+        ("八月十八日", [(8, "of year"), (18, "of month")]),
+        ("二〇二四年", [(2024, "year")]),
+        ("1,200 metres", [(1200, "metre")]),
+        ("一千二百米", [(1200, "metre")]),
+        ("1.5万元", [(15000, "yuan")]),
+        ("一点五万元", [(15000, "yuan")]),
+        ("three million dollars", [(3_000_000, "dollar")]),
+        ("the nineteenth century", [(19, "")]),
+        ("the 19th century", [(19, "")]),
+        ("error PPR9087", []),
+        ("one of the best", []),
+    ],
+)
+def test_numbers_are_values(text: str, found: list[tuple[float, str]]) -> None:
+    assert read(text) == found
+
+
+def test_a_number_with_another_unit_is_another_number() -> None:
+    (weeks,), days = numbers("26 weeks"), numbers("26 days")
+    assert unlike(weeks, days)
+    assert not unlike(weeks, numbers("26"))
+    assert not unlike(weeks, numbers("26周"))
+    assert unlike(numbers("37092319880115")[0], numbers("37092319880715"))
+
+
+def test_names_are_found_in_both_languages() -> None:
+    assert names("The dam was built by John Henry and IBM in Paris.") == ["john", "henry", "ibm", "paris"]
+    assert names("When it rains, nobody works.") == []
+    assert "华盛顿" in names("他住在华盛顿。") and "华盛顿" in names("他住在華盛頓。")
+    assert not absent("germany", fold("The German army."))
+    assert not absent("normans", fold("a Norman duke"))
+    assert absent("telenet", fold("a network")) and absent("华盛顿", "他住在伦敦")
+
+
+def test_what_is_denied_has_an_end() -> None:
+    text = "it was not issued in 1629, and nobody paid"
+    assert [text[one.start : one.reach] for one in denials(text)] == ["not issued in 1629", "nobody paid"]
+    assert denials("不仅如此，他不断努力，非常好，未来可期") == []
+    assert len(denials("他没有来，也从未写信，并不知道")) == 3
+
+
+def test_opposite_directions() -> None:
+    assert opposed("sales increased by 5%", "sales fell by 5%")
+    assert opposed("人口减少了", "人口增加了")
+    assert not opposed("sales rose", "sales rose, and then fell")
+    assert not opposed("sales rose", "sales were good")
+
+
+def test_swaps_are_seen_where_all_around_is_the_same() -> None:
+    assert list(swaps("据悉,亚洲从10月开始减产", "据悉,印度从10月开始减产")) == [("亚洲", "印度")]
+    given = "spain ceded florida to the british in 1763"
+    assert list(swaps("spain ceded canada to the british in 1763", given)) == [("canada", "florida")]
+    assert list(swaps("it ceded canada soon", "they ceded florida early")) == []  # one word beside it is too little
+    assert list(swaps(given, given)) == []
+    assert list(swaps("in 1763 it was ceded", given)) == []
