@@ -6,6 +6,9 @@ JOBS ?= 2
 # A constraints file pins every version; pyproject.toml holds only the lower bounds.
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_NO_INPUT := 1
+# A file's tests stay in one process: they share what took long to make. The browser's driver keeps a loop running in the
+# main thread, so its tests have a process of their own.
+RUN := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 .PHONY: demo test test-core test-all lint bench torture eval browser screenshots clean
 
@@ -14,14 +17,16 @@ demo: $(VENV)/installed
 	@$(BIN)/headwater demo
 
 test: $(VENV)/installed-test lint browser
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	@$(RUN) -m "not slow" --ignore=tests/browser
+	@$(BIN)/python -m pytest -m "not slow" tests/browser
 
 # The part of the tests that needs nothing but Python.
 test-core: $(VENV)/installed-test
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not system"
+	@$(RUN) -m "not slow and not system"
 
 test-all: $(VENV)/installed-test lint browser
-	@$(BIN)/python -m pytest -n $(JOBS)
+	@$(RUN) --ignore=tests/browser
+	@$(BIN)/python -m pytest tests/browser
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff format --check .

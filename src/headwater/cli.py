@@ -160,6 +160,7 @@ def demo(home: Path | None) -> None:
             click.echo(f'\n$ headwater ask "{question}" --home {kb_home}')
             _print_sources(_ask(kb, question, False))
     click.echo(f'\nNow ask it yourself:  headwater ask "…" --home {kb_home}')
+    click.echo(f"See it in a browser:  headwater serve --home {kb_home}")
     click.echo("Or your own documents: headwater add FOLDER, then headwater ask QUESTION")
 
 

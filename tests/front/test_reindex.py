@@ -89,7 +89,7 @@ def test_a_change_of_chunking_alone_reads_on_and_reuses_vectors(home: Path) -> N
         done = kb.reindex()
         assert done.chunks_after > done.chunks_before == before
         cost = embedder.passages
-        configure(home, OLD)
+        configure(home, OLD + '[chunk]\nuse = "auto"\n')  # said anew: what is not said stays as it is
     with open_home(home, embedder=embedder) as kb:
         kb.confirm()
         again = kb.reindex()

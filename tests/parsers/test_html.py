@@ -171,7 +171,7 @@ def test_every_way_to_say_it(head: str, body: str, expected: dict[str, object]) 
         ("<meta property=og:title content=Shared>", "", "Shared"),
         ("", "<h1>Only heading</h1>", "Only heading"),
         ("", "<h2>Second</h2>", "Second"),
-        ("", "", "index"),
+        ("", "", "https://example.com/news/index.html"),  # the address, where nothing else is known
     ],
 )
 def test_the_title(head: str, body: str, title: str) -> None:

@@ -94,7 +94,6 @@ def test_no_request_finds_a_defect(schema: Any, server: Running) -> None:
 @pytest.mark.slow
 def test_no_request_of_thousands_finds_a_defect(schema: Any, server: Running) -> None:
     seen = send(schema, server, examples=MANY)
-    print(dict(seen))
     assert sum(seen.values()) >= 5_000, seen
 
 

@@ -231,11 +231,11 @@ def test_who_waits_too_long_for_another_writer_is_told(
 
 
 def test_connections_are_as_many_as_read_at_the_same_time(catalog: SqliteCatalog) -> None:
-    for _ in range(20):
-        threading.Thread(target=catalog.generation).start()
-    deadline = threading.Event()
-    while threading.active_count() > 1 and not deadline.wait(0.01):
-        pass
+    readers = [threading.Thread(target=catalog.generation) for _ in range(20)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
     assert 1 <= len(catalog._database._idle) <= 20
     before = len(catalog._database._idle)
     for _ in range(50):

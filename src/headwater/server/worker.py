@@ -83,6 +83,7 @@ class Worker:
         self._fetcher.start()
         while not self._stop.is_set():
             try:
+                self.ledger.journal.flush()
                 busy = self.step()
             except BackendError as error:  # the ledger or the lock itself: nothing to do but wait
                 logs.warn("The worker cannot work", error=error, reason=str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,31 +13,45 @@ from headwater.storage._ledger_file import LedgerFile, now
 ID_BYTES: Final = 8
 # Of each owner; older searches are forgotten.
 KEPT_SEARCHES: Final = 10_000
+WRITTEN_TOGETHER: Final = 100
 
 
 class Journal:
     """History, feedback and events."""
 
     def __init__(self, file: LedgerFile) -> None:
-        self._file = file
+        self._file, self._lock = file, threading.Lock()
+        self._unwritten: list[tuple[Any, ...]] = []
 
     # -- history
     def searched(
         self, owner: str, *, kind: str, query: str, mode: str, hits: Sequence[str], total: int, took_ms: float
     ) -> None:
-        """Remember a search."""
+        """Remember a search: in a moment, with others, for a search must not wait for a disk."""
+        row = (owner, kind, query, mode, json.dumps(list(hits)), total, took_ms, now())
+        with self._lock:
+            self._unwritten.append(row)
+            many = len(self._unwritten) >= WRITTEN_TOGETHER
+        if many:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the searches that were not written yet."""
+        with self._lock:
+            rows, self._unwritten = self._unwritten, []
+        if not rows:
+            return
         with self._file.writing() as db:
-            row = (owner, kind, query, mode, json.dumps(list(hits)), total, took_ms, now())
-            cursor = db.execute("insert into history values (null, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-            if cursor.lastrowid and cursor.lastrowid % 100 == 0:
-                sql = (
-                    "delete from history where owner = ? and id <= (select id from history where owner = ? "
-                    "order by id desc limit 1 offset ?)"
-                )
-                db.execute(sql, (owner, owner, KEPT_SEARCHES))
+            db.executemany("insert into history values (null, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            sql = (
+                "delete from history where owner = ? and id <= (select id from history where owner = ? "
+                "order by id desc limit 1 offset ?)"
+            )
+            db.executemany(sql, [(owner, owner, KEPT_SEARCHES) for owner in sorted({row[0] for row in rows})])
 
     def history(self, owner: str, *, limit: int = 50, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
         """An owner's searches, the latest first, and how many there are."""
+        self.flush()
         with self._file.reading() as db:
             total = int(db.execute("select count(*) from history where owner = ?", (owner,)).fetchone()[0])
             sql = "select * from history where owner = ? order by id desc limit ? offset ?"
@@ -49,11 +64,13 @@ class Journal:
 
     def clear_history(self, owner: str) -> int:
         """Forget an owner's searches."""
+        self.flush()
         with self._file.writing() as db:
             return db.execute("delete from history where owner = ?", (owner,)).rowcount
 
     def forget(self, documents: Sequence[str]) -> int:
         """Erase what points to documents: searches that found them, and what was said about them."""
+        self.flush()
         count = 0
         with self._file.writing() as db:
             for document in documents:

@@ -43,4 +43,5 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file."""
+        self.journal.flush()
         self._file.close()
