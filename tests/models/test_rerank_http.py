@@ -114,7 +114,7 @@ def test_a_busy_server_is_asked_again_while_there_is_time() -> None:
         assert len(server.requests) == 3
     with RerankServer("jina", script=["429"]) as server:
         began = perf_counter()
-        with pytest.raises(BackendError, match="429|no time"):
+        with pytest.raises(BackendError, match=r"429|no time"):
             made(server, max_retries=100).score("river", hits_of(["a river"]), deadline_seconds=0.5)
         assert perf_counter() - began < 5
 
