@@ -71,6 +71,8 @@ def watch(
             for event in watching.events():
                 if event.kind == "changed":
                     keeper.sync(event.folder, prune=not no_delete)
+                elif event.kind == "begun":
+                    keeper.sync(event.folder, prune=prune)
                 elif event.kind == "back":
                     keeper.tell(event.folder, "is back")
                     keeper.sync(event.folder, prune=prune)

@@ -317,7 +317,7 @@ def test_a_model_is_set_up_and_tried(home: Path, monkeypatch: pytest.MonkeyPatch
         result = run("llm", "setup", "--home", str(home), typed=f"{server.url}\ntiny\n")
         assert result.exit_code == 0 and "tiny said 'OK'" in result.output and "there are: tiny, other" in result.output
         tested = run("llm", "test", "--home", str(home), "--json")
-        assert json.loads(tested.output)["text"] == "OK"
+        assert json.loads(tested.stdout)["text"] == "OK"
     settings = load(home).component("generate")
     assert settings[1:] == ("openai", {"model": "tiny", "base_url": server.url})
 

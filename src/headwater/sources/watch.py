@@ -30,7 +30,7 @@ class Event:
     """A folder changed, or went, or came back. `empty` is one that came back as another folder, without a file."""
 
     folder: Path
-    kind: Literal["changed", "gone", "back", "empty"]
+    kind: Literal["changed", "gone", "back", "empty", "begun"]
 
 
 class Watch:
@@ -60,7 +60,7 @@ class Watch:
         """The operating system tells of changes inside; that a folder was replaced has to be looked at."""
         import watchfiles
 
-        looked = time.monotonic()
+        looked, new = time.monotonic(), True
         try:
             for changes in watchfiles.watch(
                 *there,
@@ -73,6 +73,9 @@ class Watch:
                 raise_interrupt=True,
                 ignore_permission_denied=True,
             ):
+                if new:  # what changed before the system began to tell
+                    yield from (Event(folder=folder, kind="begun") for folder in there)
+                    new = False
                 touched = [Path(path) for _, path in changes]
                 for folder in there:
                     if any(self._matters(path, folder) for path in touched) and _identity(folder) is not None:
