@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater import (
-    __version__,
-    chat_command,
-    config_command,
-    key_command,
-    llm_command,
+from headwater import __version__
+from headwater.commands import (
+    chat,
+    config,
+    key,
+    llm,
     manage,
-    mcp_command,
+    mcp,
     measure,
-    models_command,
-    pack_command,
-    reindex_command,
-    serve_command,
-    watch_command,
-    why_command,
-    worker_command,
+    models,
+    pack,
+    reindex,
+    serve,
+    watch,
+    why,
+    worker,
 )
+from headwater.commands.flags import options, stages
 from headwater.errors import HeadwaterError, UsageError
-from headwater.flags import options, stages
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
@@ -171,23 +171,23 @@ for command in (
     manage.remove,
     manage.status,
     manage.check,
-    reindex_command.reindex,
-    watch_command.watch,
-    watch_command.refresh,
-    pack_command.pack,
-    pack_command.unpack,
-    pack_command.forget,
-    serve_command.serve,
-    key_command.key,
-    worker_command.worker,
-    mcp_command.mcp,
+    reindex.reindex,
+    watch.watch,
+    watch.refresh,
+    pack.pack,
+    pack.unpack,
+    pack.forget,
+    serve.serve,
+    key.key,
+    worker.worker,
+    mcp.mcp,
     measure.evaluate,
-    config_command.config,
-    why_command.why,
+    config.config,
+    why.why,
     manage.plugins,
-    models_command.models,
-    *chat_command.COMMANDS,
-    llm_command.llm,
+    models.models,
+    *chat.COMMANDS,
+    llm.llm,
 ):
     cli.add_command(command)
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from headwater import cli
 from headwater.build import open_home
-from headwater.flags import Duration
+from headwater.commands.flags import Duration
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ from tests.server.conftest import Running
 import headwater
 from headwater.build import KnowledgeBase, open_home
 from headwater.cli import cli
+from headwater.commands.key import until
+from headwater.commands.serve import is_loopback
 from headwater.errors import BackendError, NotFound, UsageError
-from headwater.key_command import until
 from headwater.models.hashed import HashedEmbedder
-from headwater.serve_command import is_loopback
 from headwater.server.pools import Busy, Pool, TooLate
 from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger

@@ -214,22 +214,16 @@ def clear_history(state: Shared, caller: Reader) -> JSONResponse:
 
 
 @router.get("/why", response_model=wire.Success, summary="Why is it not found?")
-def why(
+async def why(
     state: Shared,
     caller: Reader,
     query: Annotated[str, Query(min_length=1, max_length=10_000)],
     document: Annotated[str, Query(min_length=1, max_length=200, description="A document's id.")],
 ) -> JSONResponse:
     """Where in the pipeline a document stands for a query, and what kept it out."""
-    seen = reach.view(state, caller)
-    record = seen.seen(document)
-    explain = getattr(seen, "why", None)
-    if explain is None:
-        raise wire.NotHere("this installation cannot explain; update headwater")
-    return wire.ok(_plain(explain(query, record.id)))
 
+    def explained() -> dict[str, Any]:
+        seen = reach.view(state, caller)
+        return shapes.explanation_shape(seen.why(query, seen.seen(document).id))
 
-def _plain(value: Any) -> Any:
-    from dataclasses import asdict, is_dataclass
-
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    return wire.ok(await state.retrieval.run(explained, deadline_seconds=state.settings.deadline_seconds))

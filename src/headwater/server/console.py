@@ -19,7 +19,6 @@ from headwater.server import datasets, reach, wire
 from headwater.server.auth import Admin, Reader, Writer
 from headwater.server.promises import promise
 from headwater.server.state import Shared, State
-from headwater.server.worker import can_fetch
 from headwater.storage.ledger import Key
 
 router = APIRouter(prefix="/api/v1", tags=["page"], responses=wire.ERRORS)
@@ -66,7 +65,6 @@ def about(state: Shared, caller: Reader) -> JSONResponse:
             "models": models,
             "presets": [{"name": name, "options": options} for name, options in _presets().items()],
             "preset": str(state.kb.config.settings["preset"].value) if "preset" in state.kb.config.settings else "",
-            "can_fetch": can_fetch(),
             "examples": _examples() if any(one["name"] == SAMPLE for one in shown) else [],
         }
     )

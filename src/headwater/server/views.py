@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections import OrderedDict
-from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from fastapi import APIRouter, FastAPI, Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
+from headwater import shapes
 from headwater.errors import NotFound, SourceError
 from headwater.highlight import Terms
 from headwater.kinds import kind_of
@@ -287,7 +287,7 @@ async def why(state: Shared, caller: Reader, given: WhyAsked) -> JSONResponse:
         seen = reach.view(state, caller)
         record = seen.seen(given.document)
         told = seen.why(given.question, record.id, where=where, options=options, archived=given.archived)
-        return asdict(told)
+        return shapes.explanation_shape(told)
 
     return wire.ok(await state.retrieval.run(explained, deadline_seconds=state.settings.deadline_seconds))
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from typing import Any
 
 from headwater.build import KnowledgeBase
@@ -264,11 +263,6 @@ class Worker:
         """Let searches come first; the threads that the indexer makes are of the same kind."""
         with suppress(AttributeError, OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-
-
-def can_fetch() -> bool:
-    """Whether this installation can fetch pages."""
-    return find_spec("headwater.sources.web") is not None
 
 
 def lease_end() -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
 from typing import Any
+
+from headwater.testing._loopback import Loopback
 
 Body = dict[str, Any]
 # A text, or tool calls as (name, arguments): what the model answers to a request.
@@ -35,7 +37,7 @@ REFUSALS = {
 }
 
 
-class ChatServer:
+class ChatServer(Loopback):
     """`with ChatServer("an answer") as server:` then talk to `server.url`.
 
     `replies` are what the model says, one for each request that succeeds, the last one for all that follow; or a
@@ -56,26 +58,8 @@ class ChatServer:
         self.key = key
         self.always = ""  # suffered by every request that the script leaves alone
         self.requests: list[Body] = []
-        self.closing = Event()
         self._lock = Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _responder(self))
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """What to give as base_url."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> ChatServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_responder(self))
 
     def fate(self, body: Body) -> str:
         """What this request suffers; remembers the request."""

@@ -6,13 +6,14 @@ import base64
 import json
 from collections import Counter, deque
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from headwater.models.hashed import HashedEmbedder
+from headwater.testing._loopback import Loopback
 
 # Vectors come back this long, so that who forgets to normalise is found out.
 LENGTH = 3.0
@@ -20,7 +21,7 @@ LENGTH = 3.0
 TOKEN_CHARS = 4
 
 
-class OpenAIServer:
+class OpenAIServer(Loopback):
     """`with OpenAIServer() as server:` then talk to `server.url`.
 
     `script` says what the next requests suffer, one word each; after it all goes well:
@@ -49,26 +50,8 @@ class OpenAIServer:
         self.statuses: list[int] = []
         self.at_once = self.most_at_once = 0
         self.lock = Lock()
-        self.closing = Event()
         self._embedder = HashedEmbedder(dim=dim)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _responder(self))
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """What to give as base_url."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> OpenAIServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_responder(self))
 
     def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         """What it answers for these texts."""

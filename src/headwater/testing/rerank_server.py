@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from headwater.highlight import Terms
+from headwater.testing._loopback import Loopback
 
 DASHSCOPE_PATH = "/services/rerank/text-rerank/text-rerank"
 
 
-class RerankServer:
+class RerankServer(Loopback):
     """`with RerankServer("cohere") as server:` then talk to `server.url`. A score is the share of the query's words.
 
     `script` says what the next requests suffer, one word each; the last goes on for ever, and without one all is well:
@@ -28,25 +28,7 @@ class RerankServer:
         self.script: deque[str] = deque(script)
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
-        self.closing = Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _responder(self))
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """What to give as base_url."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> RerankServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_responder(self))
 
     def suffers(self) -> str:
         """What the next request suffers."""

@@ -29,13 +29,12 @@ class Library {
     this.filter = h("input", { type: "search", value: query.q || "", placeholder: t("library.filter"), "aria-label": t("library.filter"), oninput: settled((event) => this.note({ q: event.target.value })) });
     this.shelf = h("div.stack");
     const url = h("input", { type: "url", placeholder: "https://…", "aria-label": t("add.url"), required: true });
-    const fetches = app.get("about")?.can_fetch;
     fill(root, h("div.page",
       h("div.row.apart", h("h1", t("place.library")), h("div.row",
         h("button.primary", { onclick: pickFiles }, t("add.files")),
         h("button", { onclick: pickFolder }, t("add.folder")),
-        fetches ? h("button", { onclick: pickBookmarks }, t("add.bookmarks")) : null)),
-      fetches ? h("form.seek", { onsubmit: (event) => (event.preventDefault(), addUrls([{ url: url.value.trim() }]), (url.value = "")) }, url, h("button", { type: "submit" }, t("add.url"))) : null,
+        h("button", { onclick: pickBookmarks }, t("add.bookmarks")))),
+      h("form.seek", { onsubmit: (event) => (event.preventDefault(), addUrls([{ url: url.value.trim() }]), (url.value = "")) }, url, h("button", { type: "submit" }, t("add.url"))),
       h("div.library", this.collections, h("section.stack", { "aria-label": t("library.documents") }, this.filter, this.shelf))));
   }
 

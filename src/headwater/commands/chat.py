@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headwater.commands.flags import options
 from headwater.errors import HeadwaterError
-from headwater.flags import options
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase

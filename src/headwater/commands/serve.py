@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from headwater.commands.flags import options
 from headwater.errors import UsageError
-from headwater.flags import options
 
 GRACE_SECONDS = 30  # for streams under way when the server is told to stop
 

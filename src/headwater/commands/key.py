@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headwater.commands.flags import options
 from headwater.errors import UsageError
-from headwater.flags import options
 
 if TYPE_CHECKING:
     from headwater.storage.ledger import Ledger

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from headwater.commands.flags import options
 from headwater.errors import SettingError
-from headwater.flags import options
 
 # What the YAML of the writing platform calls a setting, and what it is here (docs/presets.md has the table).
 YAML_ROOT = "rag"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.flags import options
+from headwater.commands.flags import options
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase

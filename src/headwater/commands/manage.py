@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.flags import Duration, options
+from headwater.commands.flags import Duration, options
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from headwater.flags import options
+from headwater.commands.flags import options
 
 
 @click.command()

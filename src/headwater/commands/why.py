@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.flags import options, stages
+from headwater.commands.flags import options, stages
 
 if TYPE_CHECKING:
     from headwater.causes import Explanation

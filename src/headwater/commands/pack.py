@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.flags import options
+from headwater.commands.flags import options
 
 if TYPE_CHECKING:
     from headwater.archive import Packed

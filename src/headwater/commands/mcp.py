@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from headwater.commands.flags import options
 from headwater.errors import UsageError
-from headwater.flags import options
 
 
 @click.command()

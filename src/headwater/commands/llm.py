@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from headwater.commands.flags import options
 from headwater.errors import BackendError, UsageError
-from headwater.flags import options
 
 QUESTION = "Say OK."
 # Long enough to load a model of some gigabytes.

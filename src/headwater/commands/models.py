@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from headwater.flags import options
+from headwater.commands.flags import options
 
 # A line of progress this often where there is no terminal.
 PROGRESS_LINE_SECONDS = 5.0

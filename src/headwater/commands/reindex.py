@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.flags import options
-from headwater.manage import ProgressLines, cost_line
+from headwater.commands.flags import options
+from headwater.commands.manage import ProgressLines, cost_line
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
