@@ -13,121 +13,38 @@ One pass over the text as an array of code points decides about each character f
 
 from __future__ import annotations
 
-import itertools
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from headwater.characters import (
+    BREAK,
+    CJK_CHAR,
+    CODE_CHAR,
+    CODE_SEED,
+    GRAM,
+    HAN_CHAR,
+    HAN_RANGES,
+    HAN_TEXT,
+    SCRIPT,
+    SCRIPT_CHAR,
+    SCRIPT_RANGES,
+    WORD_CHAR,
+    WORD_TEXT,
+    tables,
+)
+
 Unit = Literal["chars", "tokens"]
-
-# ------------------------------------------------------------------------------------------- classes
-
-# What a character can be. Four bits, so that a character and its two neighbours make an index into a small table.
-# _BREAK is no character's class: it stands between texts that are cut together.
-_OTHER, _LETTER, _DIGIT, _JOINT, _PLUS, _DOT, _QUOTE, _BREAK, _SCRIPT, _HAN = range(10)
-_WORD: Final = frozenset({_LETTER, _DIGIT})
-_CODE: Final = frozenset({_LETTER, _DIGIT, _JOINT, _PLUS, _DOT})
-_CJK: Final = frozenset({_SCRIPT, _HAN})
-
-_HAN_RANGES: Final = (
-    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-)
-_SCRIPT_RANGES: Final = (
-    "\u1100-\u11ff\u3041-\u309f\u30a1-\u30fa\u30fc-\u318f\u31a0-\u31ff\ua960-\ua97f\uac00-\ud7fb\uff66-\uffdc"
-)
-_CJK_CHAR: Final = re.compile(f"[{_HAN_RANGES}{_SCRIPT_RANGES}]")
-# Above this no character folds and none is part of a word; tables end here and reading them clips.
-_TABLE_SIZE: Final = 0x323B0 + 1
-# Characters that fold to another or combine: Han and hangul, about half of all, do neither.
-_CHANGING: Final = (range(0x3400), range(0xA000, 0xAC00), range(0xF900, 0x10000), range(0x1D400, 0x1D800))
-_LOOKALIKES: Final = dict(zip("‐‑‒–−‘’ʼ", "-----'''", strict=True))
-
-# What the middle one of three characters is good for.
-_GRAM, _HAN_TEXT, _WORD_TEXT, _WORD_CHAR, _CODE_SEED, _CODE_CHAR, _SCRIPT_CHAR, _HAN_CHAR = (
-    1 << bit for bit in range(8)
-)
 
 
 def is_cjk(char: str) -> bool:
     """Whether it is a Chinese, Japanese or Korean character (not a mark)."""
-    return _CJK_CHAR.match(char) is not None
-
-
-class _Tables(NamedTuple):
-    shift: npt.NDArray[np.int32]  # by code point: add this to fold it
-    kind: npt.NDArray[np.uint16]  # by folded code point: its class
-    uses: npt.NDArray[np.uint8]  # by three classes: what the middle one is good for
-
-
-@cache
-def _tables() -> _Tables:
-    points = np.arange(_TABLE_SIZE, dtype=np.int32)
-    folded = points.copy()
-    kind = np.full(_TABLE_SIZE, _OTHER, dtype=np.uint16)
-    everything = _text(points)
-    for run in re.finditer(r"[^\W_]+", everything):
-        kind[run.start() : run.end()] = _LETTER
-    for ranges, name in ((_SCRIPT_RANGES, _SCRIPT), (_HAN_RANGES, _HAN)):
-        for first, last in re.findall("(.)-(.)", ranges):
-            kind[ord(first) : ord(last) + 1] = name
-    for point in itertools.chain(*_CHANGING):
-        char = chr(point)
-        form = unicodedata.normalize("NFKC", char).casefold()
-        if form != char:
-            folded[point] = ord(form if len(form) == 1 else char.lower() if len(char.lower()) == 1 else char)
-        if char.isdecimal():
-            kind[point] = _DIGIT
-        elif not char.isalnum() and unicodedata.category(char)[0] == "M":
-            kind[point] = _LETTER
-    folded[[ord(char) for char in _LOOKALIKES]] = [ord(char) for char in _LOOKALIKES.values()]
-    source, target = _simplified()
-    folded[source] = target
-    folded = folded[folded[folded]]  # a compatibility form may fold to a traditional one
-    for chars, name in (("-_@&", _JOINT), ("+#", _PLUS), (".", _DOT), ("'", _QUOTE)):
-        kind[[ord(char) for char in chars]] = name
-    uses = np.zeros(16**3, dtype=np.uint8)
-    for before, middle, after in itertools.product(range(_HAN + 1), repeat=3):
-        uses[before << 8 | middle << 4 | after] = _use(before, middle, after)
-    return _Tables(folded - points, kind, uses)
-
-
-def _simplified() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    lines = Path(__file__).with_name("folding.txt").read_text("utf-8").splitlines()
-    source, target = (np.array([ord(char) for char in line], dtype=np.int32) for line in lines[-2:])
-    return source, target
-
-
-def _use(before: int, kind: int, after: int) -> int:
-    word = kind in _WORD or (kind == _QUOTE and before == after == _LETTER)
-    edge = _BREAK in (before, kind)
-    seed = (
-        # 3.14, a_b, PPR-9087, foo@bar
-        (kind in (_JOINT, _PLUS, _DOT) and before in _WORD and after in _WORD)
-        # AK47, 35cm
-        or (kind in _WORD and after in _WORD and kind != after)
-        # C++, C#
-        or (kind == _PLUS and before in _WORD)
-        # .NET
-        or (kind == _DOT and before not in _CODE and after == _LETTER)
-    )
-    return (
-        _GRAM * (kind == _BREAK or (kind in _CJK and (after in _CJK or before not in _CJK)))
-        # Each run and one space after it.
-        | _HAN_TEXT * (edge or _HAN in (before, kind))
-        | _WORD_TEXT * (edge or word or before in _WORD)
-        | _WORD_CHAR * (word or kind == _BREAK)
-        | _CODE_SEED * (seed or kind == _BREAK)
-        | _CODE_CHAR * (kind in _CODE or kind == _BREAK)
-        | _SCRIPT_CHAR * (kind in (_SCRIPT, _BREAK))
-        | _HAN_CHAR * (kind in (_HAN, _BREAK))
-    )
+    return CJK_CHAR.match(char) is not None
 
 
 # ------------------------------------------------------------------------------------------- folding
@@ -144,7 +61,7 @@ def _text(points: _Points) -> str:
 
 
 def _fold(points: _Points) -> _Points:
-    folded: _Points = points + _tables().shift.take(points, mode="clip")
+    folded: _Points = points + tables().shift.take(points, mode="clip")
     return folded
 
 
@@ -226,20 +143,20 @@ class _Characters:
     __slots__ = ("kinds", "points", "uses")
 
     def __init__(self, texts: Sequence[str]) -> None:
-        tables = _tables()
+        known = tables()
         points = _fold(_points(f" {_BETWEEN.join(texts)} "))
-        kinds = tables.kind.take(points, mode="clip")
+        kinds = known.kind.take(points, mode="clip")
         if len(texts) > 1:
             marks = np.cumsum([len(text) + len(_BETWEEN) for text in texts[:-1]]) - 1
-            points[marks], kinds[marks] = ord(_MARK), _BREAK
-        self.uses = tables.uses.take((kinds[:-2] << 8) | (kinds[1:-1] << 4) | kinds[2:])
+            points[marks], kinds[marks] = ord(_MARK), BREAK
+        self.uses = known.uses.take((kinds[:-2] << 8) | (kinds[1:-1] << 4) | kinds[2:])
         self.points, self.kinds = points, kinds
 
     def grams(self) -> str:
-        places = (self.uses & _GRAM).nonzero()[0] + 1
+        places = (self.uses & GRAM).nonzero()[0] + 1
         if not len(places):
             return ""
-        kept = np.where(self.kinds >= _BREAK, self.points, _GAP)
+        kept = np.where(self.kinds >= BREAK, self.points, _GAP)
         spaced = np.empty((len(places), 3), dtype=np.int32)
         spaced[:, 0] = kept[places]
         spaced[:, 1] = kept[places + 1]
@@ -256,10 +173,10 @@ class _Characters:
         return _text(np.where(self.uses & use, self.points[1:-1], _GAP))
 
     def codes(self) -> Iterator[Term]:
-        seeds: list[int] = (self.uses & _CODE_SEED).nonzero()[0].tolist()
+        seeds: list[int] = (self.uses & CODE_SEED).nonzero()[0].tolist()
         if not seeds:
             return
-        text = self.only(_CODE_CHAR) + " "
+        text = self.only(CODE_CHAR) + " "
         end = 0
         for seed in seeds:
             if seed < end:
@@ -303,9 +220,9 @@ class Cutter:
         han = scripts = marks
         grams = seen.grams()
         if len(grams) > 3 * len(marks):
-            han = " ".join(_jieba().cut_for_search(seen.runs(_HAN_CHAR, _HAN_TEXT)))
-            scripts = seen.only(_SCRIPT_CHAR) if (seen.kinds == _SCRIPT).any() else marks
-        words = " ".join(map(self._stems.__getitem__, seen.runs(_WORD_CHAR, _WORD_TEXT).split()))
+            han = " ".join(_jieba().cut_for_search(seen.runs(HAN_CHAR, HAN_TEXT)))
+            scripts = seen.only(SCRIPT_CHAR) if (seen.kinds == SCRIPT).any() else marks
+        words = " ".join(map(self._stems.__getitem__, seen.runs(WORD_CHAR, WORD_TEXT).split()))
         codes = " ".join(code for _, _, code in seen.codes())
         lanes = (lane.split(_MARK) for lane in (han, words, scripts, grams, codes))
         return [(" ".join(filter(str.strip, parts)), pairs, code) for *parts, pairs, code in zip(*lanes, strict=True)]
@@ -326,11 +243,11 @@ class Cutter:
         seen = _Characters([text])
         found = list(seen.codes())
         found += self._known(_text(seen.points[1:-1]))
-        for run in _RUN.finditer(seen.only(_WORD_CHAR)):
+        for run in _RUN.finditer(seen.only(WORD_CHAR)):
             found.append(Term(*run.span(), self._stems[run[0]]))
-        for run in _RUN.finditer(seen.only(_SCRIPT_CHAR)):
+        for run in _RUN.finditer(seen.only(SCRIPT_CHAR)):
             found.append(Term(*run.span(), run[0]))
-        for run in _RUN.finditer(seen.only(_HAN_CHAR)):
+        for run in _RUN.finditer(seen.only(HAN_CHAR)):
             for term, start, end in _jieba().tokenize(run[0], mode="search"):
                 found.append(Term(run.start() + start, run.start() + end, term))
         return sorted(found)
@@ -359,9 +276,7 @@ def _inside(text: str, place: int) -> bool:
 # Measured on 3,000 chunks of Chinese and English news, encyclopaedia, medicine and documentation against the
 # vocabularies o200k, cl100k and Qwen's. English: 1.0 to 1.2 of their counts; Chinese: 1.15 to 1.3 of o200k's, 1.3 to
 # 1.5 of Qwen's, 0.7 to 1.1 of cl100k's, which cuts rarer characters into bytes. So today's models keep a budget.
-_TOKEN: Final = re.compile(
-    rf"[{_HAN_RANGES}{_SCRIPT_RANGES}]|\d{{1,3}}|[^\W\d_{_HAN_RANGES}{_SCRIPT_RANGES}]{{1,6}}|\S"
-)
+_TOKEN: Final = re.compile(rf"[{HAN_RANGES}{SCRIPT_RANGES}]|\d{{1,3}}|[^\W\d_{HAN_RANGES}{SCRIPT_RANGES}]{{1,6}}|\S")
 
 
 def count_tokens(text: str) -> int:
@@ -387,7 +302,7 @@ _LATIN_WORD: Final = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 
 def language(text: str) -> Literal["zh", "en"]:
     """The language to answer in: Chinese where there are more than two CJK characters to a Latin word."""
-    return "zh" if len(_CJK_CHAR.findall(text)) > 2 * len(_LATIN_WORD.findall(text)) else "en"
+    return "zh" if len(CJK_CHAR.findall(text)) > 2 * len(_LATIN_WORD.findall(text)) else "en"
 
 
 # ----------------------------------------------------------------------------------------- sentences
@@ -396,7 +311,7 @@ _CLOSERS: Final = "\"'”’」』》〉）)】\\]»"
 _STOP: Final = re.compile(
     rf"(?P<line>[\n\r\f\v\u2028\u2029])"
     rf"|(?P<wide>[!?]*[。！？｡][。！？｡!?]*[{_CLOSERS}]*)"
-    rf"|(?P<narrow>[.!?．]+[{_CLOSERS}]*(?=\s|\Z|[{_HAN_RANGES}{_SCRIPT_RANGES}“「『（《]))"
+    rf"|(?P<narrow>[.!?．]+[{_CLOSERS}]*(?=\s|\Z|[{HAN_RANGES}{SCRIPT_RANGES}“「『（《]))"
 )
 _LAST_WORD: Final = re.compile(r"[^\W_]+(?:\.[^\W_]+)*\Z")
 _NEXT_WORD: Final = re.compile(r"\s*[\"'“‘(\[]*(\w+)")

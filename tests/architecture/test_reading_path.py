@@ -15,7 +15,16 @@ PACKAGE = Path(cli.__file__).parent
 # Behind a protocol: adapters, and the stages of a search, each a Retriever of its own.
 ADAPTERS = {"models", "storage", "sources", "parsers", "stages"}
 # Vocabulary below the nouns, and wiring other than build, are looked up, not read through.
-LOOKED_UP = {"filters.py", "errors.py", "tokens.py", "selection.py", "highlight.py", "statements.py", "protocols.py"}
+LOOKED_UP = {
+    "filters.py",
+    "errors.py",
+    "tokens.py",
+    "characters.py",
+    "selection.py",
+    "highlight.py",
+    "statements.py",
+    "protocols.py",
+}
 LOOKED_UP |= {
     "fuse.py",
     "documents.py",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headwater.filters import ALL, Compare, Contains, Filter, Has, In, Not, conjoin, disjoin
 from headwater.selection import TICKET_BITS
-from headwater.storage import text as tantivy_adapter
+from headwater.storage import _ranking as tantivy_adapter
 from headwater.storage.memory import MemoryTextIndex, MemoryVectorIndex
 from headwater.storage.text import TantivyIndex
 from headwater.storage.vectors import TurbovecIndex
@@ -121,6 +121,44 @@ def assert_same(got: list[Scored], everything: list[Scored], limit: int, toleran
     exact = {id for id, score in truth.items() if sum(abs(score - other) <= tolerance for other in truth.values()) == 1}
     apart = [id for id in ids_of(wanted) if id in exact]
     assert [id for id in ids_of(got) if id in exact] == apart
+
+
+@settings(max_examples=settings.default.max_examples // 3)
+@given(
+    library=libraries,
+    first=st.integers(1, 12),
+    cases=st.lists(st.tuples(queries, filters), min_size=3, max_size=6),
+    removed=st.sets(st.integers(0, 11), max_size=3),
+)
+def test_tantivy_with_the_last_changes_beside_it(
+    *, library: list[dict[str, Any]], first: int, cases: list[tuple[str, Filter]], removed: set[int]
+) -> None:
+    """Scores differ by what a few chunks do to an average length; what is found does not."""
+    shelf = Shelf()
+    pairs = put(shelf, library)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "index"
+        index = TantivyIndex(path, select=shelf.select, cutter=CUTTER, heap_mb=15, fresh_share=100.0)
+        reader = TantivyIndex(path, select=shelf.select, cutter=CUTTER, writable=False)
+        reference = MemoryTextIndex(cutter=CUTTER)
+        gone = [3 * ticket + 1 for ticket in sorted(removed)]
+        for batch in ([pair for document in pairs[:first] for pair in document], *pairs[first:]):
+            for one in (index, reference):
+                one.add(batch)
+                one.flush()
+            reader.refresh()
+        for one in (index, reference):
+            one.remove(gone)
+            one.flush()
+        for one in (index, reference, reader):
+            one.refresh()
+        assert dict(index.tickets()) == dict(reader.tickets()) == reference.tickets()
+        for query, where in cases:
+            got = index.search(query, 1_000, where)
+            assert got == reader.search(query, 1_000, where)
+            assert sorted(ids_of(got)) == sorted(ids_of(reference.search(query, 1_000, where)))
+            assert got == sorted(got, key=lambda scored: (-scored.score, scored.chunk_id))
+        index.close()
 
 
 @settings(max_examples=settings.default.max_examples // 3)  # an example is an index on disk and several searches

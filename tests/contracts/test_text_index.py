@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from headwater.errors import HomeDamaged, HomeLocked, SettingError, UsageError
 from headwater.filters import ALL
 from headwater.protocols import TextIndex
 from headwater.selection import TICKET_BITS
+from headwater.storage._fresh import FILE
 from headwater.storage.memory import MemoryTextIndex
-from headwater.storage.text import FORMAT_FILE, TantivyIndex
+from headwater.storage.text import FORMAT, FORMAT_BEFORE, FORMAT_FILE, TantivyIndex
 from headwater.testing._shelf import Shelf, ids_of, make_visible
 from headwater.testing.contracts import TextIndexContract
 from headwater.tokens import Cutter
@@ -181,3 +183,110 @@ def test_killed_at_any_moment_nothing_flushed_is_lost(tmp_path: Path) -> None:
         assert held in (expected, after)
         first = max(held) + 1
         make_visible(index)
+
+
+class TestTantivyWithTheLastChangesBesideIt(TextIndexContract):
+    def open_index(self, path: Path, shelf: Shelf) -> TextIndex:
+        return TantivyIndex(path, select=shelf.select, cutter=self.cutter, heap_mb=15, fresh_share=100.0)
+
+    def test_a_small_change_leaves_the_index_on_disk_alone(
+        self, index: TextIndex, shelf: Shelf, tmp_path: Path
+    ) -> None:
+        self.fill(index, shelf.put(1, "heron"))
+        before = (tmp_path / "index" / "meta.json").read_bytes()
+        self.fill(index, shelf.put(2, "heron"))
+        index.remove([1])
+        make_visible(index)
+        assert (tmp_path / "index" / "meta.json").read_bytes() == before
+        assert self.found(index, "heron") == [2]
+        again = self.open_index(tmp_path / "index", shelf)
+        assert self.found(again, "heron") == [2]
+
+    def test_many_small_changes_go_into_the_index_together(self, shelf: Shelf, tmp_path: Path) -> None:
+        index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=self.cutter, heap_mb=15, fresh_share=0.1)
+        self.fill(index, *(shelf.put(ticket, f"heron {ticket}") for ticket in range(1, 101)))
+        sizes = []
+        for ticket in range(101, 131):
+            self.fill(index, shelf.put(ticket, f"heron number{ticket}"))
+            sizes.append((tmp_path / "index" / FILE).stat().st_size)
+            assert self.found(index, f"number{ticket}") == [ticket]
+            assert index.tickets() == dict.fromkeys(range(1, ticket + 1), 1)
+        assert sizes.count(0) == 2  # after ten each, and one that found no room
+        assert len(index.search("heron", 1_000, ALL)) == 130
+
+    def test_scores_are_those_of_the_index(self, shelf: Shelf, tmp_path: Path) -> None:
+        beside = TantivyIndex(tmp_path / "a", select=shelf.select, cutter=self.cutter, heap_mb=15, fresh_share=100.0)
+        inside = TantivyIndex(tmp_path / "b", select=shelf.select, cutter=self.cutter, heap_mb=15, fresh_share=0.0)
+        # All as long as each other, so that the average is the same with and without the last.
+        texts = [
+            "heron river " + "reed " * 98,
+            "heron heron " + "fox " * 98,
+            "otter " + "river 北京大学 " * 1 + "mud " * 96,
+        ]
+        for ticket, text in enumerate(texts, start=1):
+            rows = shelf.put(ticket, text)
+            self.fill(beside, rows)
+            self.fill(inside, rows)
+        for query in ("heron", "river otter", "北京大学", '"heron river"'):
+            wanted, got = inside.search(query, 10, ALL), beside.search(query, 10, ALL)
+            assert ids_of(got) == ids_of(wanted)
+            assert [one.score for one in got] == pytest.approx([one.score for one in wanted], rel=0.02)
+            assert beside.best_score(query) == pytest.approx(inside.best_score(query))
+
+    def test_a_torn_end_is_as_if_it_had_not_been_written(self, index: TextIndex, shelf: Shelf, tmp_path: Path) -> None:
+        self.fill(index, shelf.put(1, "heron"))
+        self.fill(index, shelf.put(2, "heron"))
+        journal = tmp_path / "index" / FILE
+        whole = journal.stat().st_size
+        self.fill(index, shelf.put(3, "heron 北京大学"))
+        index.close()
+        data = journal.read_bytes()
+        for length in range(whole, len(data)):
+            journal.write_bytes(data[:length])
+            assert self.found(self.open_index(tmp_path / "index", shelf), "heron") == [1, 2]
+            journal.write_bytes(data[:length] + b"\0" * (len(data) - length))
+            assert self.found(self.open_index(tmp_path / "index", shelf), "heron") == [1, 2]
+        again = self.open_index(tmp_path / "index", shelf)
+        self.fill(again, shelf.put(4, "heron"))
+        assert self.found(self.open_index(tmp_path / "index", shelf), "heron") == [1, 2, 4]
+
+    def test_readers_miss_nothing_while_it_goes_into_the_index(self, shelf: Shelf, tmp_path: Path) -> None:
+        writer = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=self.cutter, heap_mb=15, fresh_share=0.05)
+        reader = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=self.cutter, writable=False)
+        self.fill(writer, *(shelf.put(ticket, "heron") for ticket in range(1, 101)))
+        rows = {ticket: shelf.put(ticket, "heron") for ticket in range(101, 161)}
+        flushed, failures, ended = [100], [], threading.Event()
+
+        def read(index: TextIndex, *, refresh: bool) -> None:
+            while not ended.is_set():
+                least = flushed[0]
+                if refresh:
+                    index.refresh()
+                found = len(index.search("heron", 1_000, ALL))
+                if found < least:
+                    failures.append((found, least))
+
+        others = [
+            threading.Thread(target=read, args=(reader,), kwargs={"refresh": True}),
+            threading.Thread(target=read, args=(writer,), kwargs={"refresh": False}),
+        ]
+        for other in others:
+            other.start()
+        for ticket, chunks in rows.items():
+            self.fill(writer, chunks)
+            flushed[0] = ticket
+        ended.set()
+        for other in others:
+            other.join()
+        assert not failures
+
+    def test_an_index_of_the_first_format_is_taken_over(self, index: TextIndex, shelf: Shelf, tmp_path: Path) -> None:
+        self.fill(index, shelf.put(1, "heron"))
+        index.close()
+        mark = tmp_path / "index" / FORMAT_FILE
+        mark.write_text(FORMAT_BEFORE, "utf-8")
+        again = self.open_index(tmp_path / "index", shelf)
+        assert self.found(again, "heron") == [1]
+        assert mark.read_text("utf-8") == FORMAT_BEFORE
+        self.fill(again, shelf.put(2, "heron"))
+        assert mark.read_text("utf-8") == FORMAT  # an older release must not read it without what is beside it

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,8 +21,11 @@ Bytes = np.ndarray[Any, np.dtype[np.bytes_]]
 Codes = np.ndarray[Any, np.dtype[np.int8]]
 Numbers = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
-# Up to so many texts are cut by ourselves: loading the tokenizer takes as long as cutting a thousand.
+# Up to so many texts are cut by looking pieces up in the file; for more, a dictionary of them is made.
 FEW_TEXTS = 8
+# So many characters are cut by ourselves before the tokenizer is loaded, which takes as long: one search reranks half
+# of it, so a command that searches once never loads it.
+CHARS_BEFORE_LOADING = 60_000
 # What a character that is no piece costs, on top of the unlikeliest piece: as in `tokenizers`.
 UNKNOWN_PENALTY = 10.0
 UNKNOWN = "[UNK]"
@@ -44,7 +47,7 @@ class Pieces:
     @property
     def is_ready(self) -> bool:
         """Whether what cuts many texts is loaded."""
-        return "_tokenizer" in self.__dict__
+        return "_numbers" in self.__dict__
 
     def runs(self, text: str) -> list[str]:
         """The stretches of letters, digits or Chinese characters of a text, in the spelling the model knows."""
@@ -52,31 +55,48 @@ class Pieces:
         return RUNS.findall(plain if plain.isascii() else plain.translate(self.fold))
 
     def segment(self, texts: Sequence[list[str]]) -> list[list[int]]:
-        """The pieces of each text. A few runs are cut here; for many, the tokenizer's own threads are worth loading."""
-        words = self._words if len(texts) > FEW_TEXTS else {}
+        """The pieces of each text. A few are cut here; for many, the tokenizer's own threads are worth loading."""
+        if len(texts) <= FEW_TEXTS:
+            return [[piece for run in runs for piece in self._cut(run, self._looked_up(run))] for runs in texts]
+        numbers = self._numbers
+        words = {run for runs in texts for run in runs if run.isascii() and run in numbers}
         strange = sorted({run for runs in texts for run in runs if run not in words})
-        cut = self._cut_many(strange) if words else {run: self._cut(run) for run in strange}
-        return [[piece for run in runs for piece in ((words[run],) if run in words else cut[run])] for runs in texts]
+        self._cut_here[0] += sum(map(len, strange))
+        if self._cut_here[0] > CHARS_BEFORE_LOADING:
+            cut = self._cut_many(strange)
+        else:
+            cut = {run: self._cut(run, self._numbers) for run in strange}
+        return [[piece for run in runs for piece in ((numbers[run],) if run in words else cut[run])] for runs in texts]
 
-    def _cut(self, run: str) -> list[int]:
+    def _cut(self, run: str, numbers: Mapping[str, int]) -> list[int]:
         """The likeliest pieces of a run: the Viterbi path that `tokenizers` takes, ties and all."""
-        places = [(i, j) for i in range(len(run)) for j in range(i + 1, min(len(run), i + self._longest) + 1)]
-        best: list[tuple[float, int, int]] = [(0.0, 0, -1)] + [(-math.inf, 0, -1)] * len(run)
-        for (start, end), piece in zip(places, self._find([run[i:j] for i, j in places]), strict=True):
-            if piece >= 0:
-                likelihood = best[start][0] + float(self.scores[piece]) / self.steps
-            elif end == start + 1:
-                likelihood = best[start][0] + self._unknown_score
-            else:
-                continue
-            if likelihood > best[end][0]:
-                best[end] = (likelihood, start, piece)
-        found, place = [], len(run)
+        likelihoods, longest, unknown = self._likelihoods, self._longest, self._unknown_score
+        size = len(run)
+        best, came_from, last = [0.0] + [-math.inf] * size, [0] * (size + 1), [-1] * (size + 1)
+        for start in range(size):
+            before = best[start]
+            for end in range(start + 1, min(size, start + longest) + 1):
+                piece = numbers.get(run[start:end], -1)
+                if piece >= 0:
+                    likelihood = before + likelihoods[piece]
+                elif end == start + 1:
+                    likelihood = before + unknown
+                else:
+                    continue
+                if likelihood > best[end]:
+                    best[end], came_from[end], last[end] = likelihood, start, piece
+        found, place = [], size
         while place:
-            _, place, piece = best[place]
-            if piece >= 0:
-                found.append(piece)
+            if last[place] >= 0:
+                found.append(last[place])
+            place = came_from[place]
         return found[::-1]
+
+    def _looked_up(self, run: str) -> dict[str, int]:
+        """The pieces inside a run, found in the file."""
+        parts = {run[i:j] for i in range(len(run)) for j in range(i + 1, min(len(run), i + self._longest) + 1)}
+        listed = sorted(parts)
+        return {part: number for part, number in zip(listed, self._find(listed), strict=True) if number >= 0}
 
     def _find(self, texts: Sequence[str]) -> list[int]:
         """The number of each text's piece, or -1."""
@@ -91,22 +111,32 @@ class Pieces:
         return int(self.pieces.dtype.itemsize)
 
     @cached_property
+    def _likelihoods(self) -> list[float]:
+        found: list[float] = (self.scores / self.steps).tolist()
+        return found
+
+    @cached_property
     def _unknown_score(self) -> float:
         return float(self.scores.min()) / self.steps - UNKNOWN_PENALTY
 
     @cached_property
-    def _words(self) -> dict[str, int]:
-        """Latin words and numbers that are one piece: most of English needs no segmentation."""
-        listed = ((piece.decode(), number) for number, piece in enumerate(self.pieces.tolist()))
-        return {piece: number for piece, number in listed if piece.isascii() and piece.isalnum()}
+    def _spelled(self) -> list[str]:
+        return b"\n".join(self.pieces.tolist()).decode().split("\n")
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {piece: number for number, piece in enumerate(self._spelled)}
 
     @cached_property
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer, models
 
-        scored = zip(self.pieces.tolist(), (self.scores / self.steps).tolist(), strict=True)
-        vocabulary = [(piece.decode(), score) for piece, score in scored]
+        vocabulary = list(zip(self._spelled, self._likelihoods, strict=True))
         return Tokenizer(models.Unigram(vocabulary, unk_id=self._unknown, byte_fallback=False))
+
+    @cached_property
+    def _cut_here(self) -> list[int]:
+        return [0]  # characters, so far
 
     @cached_property
     def _unknown(self) -> int:

@@ -80,15 +80,22 @@ class Database:
                     self._idle.append(db)
 
     @contextmanager
-    def writing(self, *, on_failure: Callable[[], None] = lambda: None) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it is on disk when the block ends, or none of it if the block raises."""
+    def writing(
+        self, *, on_failure: Callable[[], None] = lambda: None, durable: bool = True
+    ) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it is on disk when the block ends, or none of it if the block raises.
+
+        One that is not durable outlives this process, and a power cut only once a later one that is durable has ended.
+        """
         with self._lock, self._translated():
             db = self._writer
             if db is None:
                 what = "closed" if self._closed else "open for reading only"
                 raise UsageError(f"the catalog {str(self.path)!r} is {what}; open it for writing")
-            db.execute("begin immediate")
+            if not durable:
+                db.execute("pragma synchronous = normal")
             try:
+                db.execute("begin immediate")
                 yield db
                 db.execute("commit")
             except BaseException:
@@ -97,6 +104,9 @@ class Database:
                     with suppress(sqlite3.Error):  # the first error is the one to tell
                         db.execute("rollback")
                 raise
+            finally:
+                if not durable:
+                    db.execute("pragma synchronous = full")
 
     def close(self) -> None:
         """Close every connection that is not in use; those close when they are given back."""

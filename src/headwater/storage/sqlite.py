@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +28,8 @@ from headwater.storage._reading import (
     draw,
     listed,
     read_chunks,
+    read_hashes,
+    read_names,
     read_records,
     read_versions,
     statistics,
@@ -209,7 +210,8 @@ class SqliteCatalog:
         """Give each a fresh ticket without queueing; an open change of the same document is taken over."""
         if not changes:
             return []
-        with self._database.writing() as db:
+        # A number that a power cut takes back is drawn again: what the indexes hold of it gives way to what comes then.
+        with self._database.writing(durable=False) as db:
             first = draw(db, len(changes))
             drawn = [replace(change, ticket=first + n) for n, change in enumerate(changes)]
             if count(db, "queue"):
@@ -285,7 +287,7 @@ class SqliteCatalog:
         """The indexes hold nothing of these any more."""
         if not len(tickets):
             return
-        with self._database.writing() as db:
+        with self._database.writing(durable=False) as db:  # removing them again is harmless
             db.executemany("delete from dead where ticket = ?", [(int(ticket),) for ticket in tickets])
 
     def tickets(self, space: Space | None = None) -> Mapping[int, int]:
@@ -409,11 +411,12 @@ class SqliteCatalog:
     def content_hashes(self, document_ids: Sequence[str]) -> dict[str, str]:
         """Of those that exist and were read well: what their content was hashed to."""
         with self._database.reading() as db:
-            sql = (
-                "select document.id, document.content_hash from json_each(?) as given "
-                "cross join document on document.id = given.value where document.state = 'completed'"
-            )
-            return {id: readable(told) for id, told in db.execute(sql, (json.dumps(list(document_ids)),))}
+            return read_hashes(db, document_ids)
+
+    def names(self, document_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Of those that exist: uri and title."""
+        with self._database.reading() as db:
+            return read_names(db, document_ids)
 
     def records(self, where: Filter, *, limit: int | None = None, offset: int = 0) -> list[Record]:
         """The documents that the filter allows, by collection and uri. Chunk-level keys allow any document."""

@@ -7,6 +7,7 @@ What the reader of a score should know:
   what was removed until a merge drops it, so removing a document may move the others' scores by a little.
 - Sums are of 32-bit floats in no fixed order. Scores closer than `SAME_SCORE` are therefore one score, and such chunks
   are ordered by id, also where `limit` cuts through them, up to `MAX_FETCH` of them.
+- The last few chunks may not be in tantivy yet (`_fresh`). Frequencies count them, average lengths do not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import tantivy
 
 from headwater.errors import BackendError, HomeDamaged, SettingError, UsageError
@@ -29,9 +29,9 @@ from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage._cutting import Cutting
 from headwater.storage._failures import damaged, failed
+from headwater.storage._fresh import Fresh, Statistics, Terms
 from headwater.storage._lanes import (
     BOOSTS,
-    FIELDS,
     LANE_WEIGHTS,
     LANES,
     Question,
@@ -39,27 +39,25 @@ from headwater.storage._lanes import (
     ask,
     best_score,
     head_terms,
+    rarity,
     with_defaults,
 )
+from headwater.storage._ranking import ids_of, in_order, make_schema, mean_length, query_of, ranked
 from headwater.tokens import Cutter
-from headwater.types import Chunk, Document, Ids, Scored
+from headwater.types import Chunk, Document, Scored
 
 # Grows with every change of the fields or of how they are cut: another number means the index must be rebuilt.
-FORMAT: Final = "headwater text index 1\n"
+FORMAT: Final = "headwater text index 2\n"
+# Without anything beside the index; it becomes the other one at the next write.
+FORMAT_BEFORE: Final = "headwater text index 1\n"
 FORMAT_FILE: Final = "format"
 TANTIVY_K1: Final = 1.2
 TANTIVY_B: Final = 0.75
 
-# How a filter is met, measured at 100,000 chunks, p50: no filter 0.8 ms; one range 1 ms, and 0.4 ms for each more;
-# a set of 1,000 tickets or ids 2 ms, of 3,000 10 ms; fetching 1,000 hits to check them 1.7 ms, 5,000 hits 4.7 ms.
-MAX_RANGES: Final = 4
-MAX_SET: Final = 2_000
-OVER_FETCH: Final = 4
-MAX_FETCH: Final = 20_000
-# One more than asked for would show a tie at the end; a few more resolve the usual ones at no cost.
-TIE_MARGIN: Final = 16
-# Relative. A sum of a hundred 32-bit terms is off by a few millionths at most.
-SAME_SCORE: Final = 1e-5
+# Changes up to this share of the index are kept beside it (see `_fresh`): few enough that the index's own statistics
+# are as good as those of both, and that reading them takes 40 ms at most when a home is opened.
+FRESH_SHARE: Final = 0.01
+MAX_FRESH: Final = 500
 
 # tantivy merges eight segments of a layer, of which the lowest ends at 10,000 chunks; 2,000 chunks take 0.2 s.
 MERGE_AT: Final = 8
@@ -88,6 +86,7 @@ class TantivyIndex:
         b: float = TANTIVY_B,
         heap_mb: int = 128,
         threads: int = 1,
+        fresh_share: float = FRESH_SHARE,
     ) -> None:
         if (k1, b) != (TANTIVY_K1, TANTIVY_B):
             raise SettingError(
@@ -100,7 +99,10 @@ class TantivyIndex:
         self._boosts = with_defaults("boosts", boosts, BOOSTS)
         self._lanes = with_defaults("lanes", lanes, LANE_WEIGHTS)
         self._heap_bytes, self._threads = heap_mb * 1_000_000, threads
-        self._schema = _schema()
+        self._schema = make_schema()
+        self._fresh, self._fresh_share = Fresh(self.path), fresh_share
+        self._means: tuple[Any, dict[str, float]] = (None, {})  # of a searcher
+        self._uncommitted = False
         self._cutting = Cutting(cutter)
         self._lock = threading.RLock()
         self._index: Any = None
@@ -115,25 +117,53 @@ class TantivyIndex:
         """Index these; adding what is there already is harmless. Chunks of one ticket come in one call."""
         if not chunks:
             return
-        with self._writing() as writer:
-            self._delete(writer, {chunk.id >> TICKET_BITS for chunk, _ in chunks})
-            for row in self._rows(chunks):
-                writer.add_document(row)
-            self._added += len(chunks)
+        with self._lock:
+            if len(chunks) <= self._room():
+                self._fresh.add(dict(self._cut(chunks)))
+                return
+            with self._writing() as writer:
+                self._delete(writer, {chunk.id >> TICKET_BITS for chunk, _ in chunks})
+                for id, terms in self._cut(chunks):
+                    writer.add_document(_row(id, terms))
+                self._added += len(chunks)
 
     def remove(self, tickets: Sequence[int]) -> None:
         """Drop every chunk of these tickets; unknown ones are fine."""
         if not tickets:
             return
-        with self._writing() as writer:
-            self._delete(writer, {int(ticket) for ticket in tickets})
+        with self._lock:
+            if len(tickets) <= self._room():
+                self._fresh.remove(map(int, tickets))
+                return
+            with self._writing() as writer:
+                self._delete(writer, {int(ticket) for ticket in tickets})
 
     def flush(self) -> None:
         """Make what was added and removed durable, and visible after `refresh`."""
         with self._lock:
-            if self._writer is not None:
+            if self._uncommitted:
                 with self._writing() as writer:
                     writer.commit()
+                    # This process's searches see it before the copy beside it goes; others read the copy first.
+                    self._index.reload()
+                    self._searcher = self._index.searcher()
+                    self._uncommitted = False
+                    self._fresh.clear()
+            elif self._fresh.has_unwritten:
+                with _told(self.path):
+                    self._set_format()
+                    self._fresh.write()
+
+    def _room(self) -> int:
+        """How many more chunks may be kept beside the index before they all go into it."""
+        self._check_writable()
+        if self._uncommitted:
+            return 0
+        with _told(self.path):
+            self._fresh.load()
+        searcher = self._view()
+        most = min(MAX_FRESH, int(self._fresh_share * searcher.num_docs)) if searcher is not None else 0
+        return most - max(len(self._fresh), len(self._fresh.replaced()))
 
     def clear(self) -> None:
         """Drop everything, even what cannot be read; the next flush makes it durable."""
@@ -143,6 +173,7 @@ class TantivyIndex:
                 with self._writing() as writer:
                     writer.rollback()
                     writer.delete_all_documents()
+                    self._fresh.forget()
             except HomeDamaged:
                 self.close()
                 with suppress(FileNotFoundError):
@@ -152,7 +183,10 @@ class TantivyIndex:
     def release(self) -> None:
         """Let go of the write lock, if any; reading goes on. What was not flushed is lost."""
         with self._lock:
+            with _told(self.path):
+                self._fresh.discard()
             writer, self._writer = self._writer, None
+            self._uncommitted = False
             if writer is None:
                 return
             self._cutting.close()
@@ -175,8 +209,8 @@ class TantivyIndex:
         # By a query and not by terms: tantivy 0.27 makes a term of the wrong type of an unsigned number.
         writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "ticket", sorted(tickets)))
 
-    def _rows(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[Any]:
-        """Row by row as the texts are cut, so that tantivy's own thread has work meanwhile."""
+    def _cut(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[tuple[int, Terms]]:
+        """Chunk by chunk as the texts are cut, so that tantivy's own thread has work meanwhile."""
         heads: dict[int, dict[str, str]] = {}
         for start, slice_of_lanes in self._cutting.slices([chunk.searchable_text for chunk, _ in chunks]):
             pairs = chunks[start : start + len(slice_of_lanes)]
@@ -185,19 +219,15 @@ class TantivyIndex:
                 head = heads.get(ticket)
                 if head is None:
                     head = heads[ticket] = head_terms(document, self._cutter)
-                row = tantivy.Document()
-                row.add_unsigned("id", chunk.id)
-                row.add_unsigned("ticket", ticket)
-                for field, terms in head.items():
-                    row.add_text(field, terms)
-                for lane, terms in zip(LANES, lanes, strict=True):
-                    if terms:
-                        row.add_text(lane, terms)
-                yield row
+                body = {lane: terms for lane, terms in zip(LANES, lanes, strict=True) if terms}
+                yield chunk.id, {**head, **body}
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
-        """The writer, opened if need be. One that failed is given up, with what it had not flushed."""
+        """The writer, opened if need be, with all that was kept beside the index put into it.
+
+        One that failed is given up, with what it had not flushed.
+        """
         self._check_writable()
         with self._lock:
             if self._index is None:
@@ -207,10 +237,20 @@ class TantivyIndex:
                     if self._writer is None:
                         self._added = 0
                         self._writer = self._index.writer(heap_size=self._heap_bytes, num_threads=self._threads)
+                    if not self._uncommitted:
+                        self._take_in_fresh(self._writer)
+                        self._uncommitted = True
                     yield self._writer
             except BackendError:
-                self._writer = None
+                self._writer, self._uncommitted = None, False
                 raise
+
+    def _take_in_fresh(self, writer: Any) -> None:
+        self._fresh.load()
+        if not self._fresh.is_empty:
+            self._delete(writer, self._fresh.replaced())
+            for id, terms in self._fresh.rows():
+                writer.add_document(_row(id, terms))
 
     def _check_writable(self) -> None:
         if not self._writable:
@@ -230,6 +270,8 @@ class TantivyIndex:
         """See what was last flushed, by this process or another."""
         with self._lock:
             self._looked = True
+            with _told(self.path):
+                self._fresh.load()  # before the index: what goes from here is there by then
             if self._index is None:
                 self._index = self._open()
             if self._index is None:
@@ -260,7 +302,7 @@ class TantivyIndex:
             raise damaged("text", self.path, "the file 'meta.json' is missing")
         with _told(self.path):
             found = (self.path / FORMAT_FILE).read_text("utf-8")
-            if found != FORMAT:
+            if found not in (FORMAT, FORMAT_BEFORE):
                 raise damaged("text", self.path, f"its format is {found[:80]!r}, wanted {FORMAT!r}")
             return self._prepared()
 
@@ -271,13 +313,20 @@ class TantivyIndex:
             for leftover in (".managed.json", "meta.json"):
                 (self.path / leftover).unlink(missing_ok=True)
             index = self._prepared()
-            fresh = self.path / f"{FORMAT_FILE}.new"
-            with fresh.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(FORMAT)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path / FORMAT_FILE)
+            self._write_format()
             return index
+
+    def _set_format(self) -> None:
+        if (self.path / FORMAT_FILE).read_text("utf-8") != FORMAT:
+            self._write_format()
+
+    def _write_format(self) -> None:
+        fresh = self.path / f"{FORMAT_FILE}.new"
+        with fresh.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(FORMAT)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path / FORMAT_FILE)
 
     def _prepared(self) -> Any:
         index = tantivy.Index(self._schema, path=str(self.path))
@@ -290,13 +339,15 @@ class TantivyIndex:
     def tickets(self) -> Mapping[int, int]:
         """Every ticket it holds and how many chunks of it."""
         searcher = self._view()
+        beside, replaced = self._fresh.tickets(), self._fresh.replaced()
         if searcher is None or not searcher.num_docs:
-            return {}
+            return beside
         with _told(self.path):
             hits = searcher.search(tantivy.Query.all_query(), searcher.num_docs, count=False).hits
-            ids = _ids(searcher, hits)
+            ids = ids_of(searcher, hits)
         tickets, counts = np.unique(ids >> TICKET_BITS, return_counts=True)
-        return dict(zip(tickets.tolist(), counts.tolist(), strict=True))
+        held = dict(zip(tickets.tolist(), counts.tolist(), strict=True))
+        return {**{ticket: count for ticket, count in held.items() if ticket not in replaced}, **beside}
 
     def search(self, text: str, limit: int, where: Filter) -> list[Scored]:
         """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text."""
@@ -308,8 +359,7 @@ class TantivyIndex:
             return []
         question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
         with _told(self.path):
-            query = self._query(searcher, question)
-            return [] if query is None else self._ranked(searcher, query, limit=limit, selection=selection)
+            return self._found(searcher, question, limit=limit, selection=selection)
 
     def best_score(self, text: str) -> float:
         """What a chunk would score that held all of the query; 0 where there is no chunk or no word."""
@@ -317,113 +367,68 @@ class TantivyIndex:
         if searcher is None or not searcher.num_docs:
             return 0.0
         question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
-        chunks = int(searcher.num_docs)
+        with _told(self.path):
+            index = self._statistics(searcher)
+            chunks = index.chunks + len(self._fresh)
+
+            def containing(term: Term) -> int:
+                return min(chunks, index.containing(term) + self._fresh.containing(term))
+
+            return best_score(question, chunks=chunks, containing=containing, k1=TANTIVY_K1)
+
+    def _found(self, searcher: Any, question: Question, *, limit: int, selection: Selection) -> list[Scored]:
+        index = self._statistics(searcher)
+        # What is beside the index first: it may go into the index at any moment, and is there then.
+        apart = Selection.of_tickets(sorted(self._fresh.replaced()))
+        beside = self._fresh.scores(question, index, k1=TANTIVY_K1, b=TANTIVY_B)
+        searcher = self._searcher or searcher
+
+        def known(term: Term) -> bool:
+            return bool(index.containing(term))
+
+        def share(term: Term) -> float:
+            here, there = index.containing(term), self._fresh.containing(term)
+            if not there:
+                return 1.0
+            return rarity(here + there, index.chunks + len(self._fresh)) / rarity(here, index.chunks)
+
+        query = query_of(self._schema, question, known=known, share=share)
+        found = (
+            []
+            if query is None
+            else ranked(self._schema, searcher, query, limit=limit, selection=selection, apart=apart)
+        )
+        allowed = [Scored(id, score) for id, score in beside.items() if selection.contains([id])[0]]
+        if not allowed:
+            return found
+        together = sorted((*found, *allowed), key=lambda scored: -scored.score)
+        ids, scores = np.array([one.chunk_id for one in together]), np.array([one.score for one in together])
+        return in_order(ids, scores)[:limit]
+
+    def _statistics(self, searcher: Any) -> Statistics:
+        if self._means[0] is not searcher:
+            self._means = (searcher, {})
+        means = self._means[1]
+
+        def mean(field: str) -> float:
+            if field not in means:
+                means[field] = mean_length(self._schema, searcher, field, self._fresh.tokens(field))
+            return means[field]
 
         def containing(term: Term) -> int:
             return min(chunks, int(searcher.doc_freq(term.field, term.token)))  # it counts what was removed as well
 
-        with _told(self.path):
-            return best_score(question, chunks=chunks, containing=containing, k1=TANTIVY_K1)
-
-    def _query(self, searcher: Any, question: Question) -> Any:
-        """The query, or None where the index holds none of its terms."""
-
-        def known(term: Term) -> bool:
-            return bool(searcher.doc_freq(term.field, term.token))
-
-        should = [self._term(term) for term in question.terms if known(term)]
-        if not should:
-            return None
-        for phrase in question.phrases:
-            if all(map(known, phrase)):
-                should.append(_boolean(tantivy.Occur.Must, map(self._term, phrase)))
-        return _boolean(tantivy.Occur.Should, should)
-
-    def _term(self, term: Term) -> Any:
-        query = tantivy.Query.term_query(self._schema, term.field, term.token, index_option="freq")
-        return tantivy.Query.boost_query(query, term.weight)
-
-    def _ranked(self, searcher: Any, query: Any, *, limit: int, selection: Selection) -> list[Scored]:
-        clause, exact = self._clause(selection)
-        fetch = (limit if exact else limit * OVER_FETCH) + TIE_MARGIN
-        while True:
-            asked = query if clause is None else _boolean(tantivy.Occur.Must, (query, clause))
-            hits = searcher.search(asked, fetch, count=False).hits
-            ids, scores = _ids(searcher, hits), np.array([score for score, _ in hits], dtype=np.float64)
-            allowed = selection.contains(ids)
-            ranked = _in_order(ids[allowed], scores[allowed])
-            exhausted = len(hits) < fetch
-            enough = len(ranked) >= limit and ranked[limit - 1].score > scores[-1] * (1 + SAME_SCORE)
-            if exhausted or enough or (len(ranked) >= limit and fetch >= MAX_FETCH):
-                return ranked[:limit]
-            fetch *= OVER_FETCH
-            if clause is None and fetch > MAX_FETCH and not selection.is_everything:
-                # The filter allows little of what the query finds: now a large set of tickets is the cheaper way.
-                clause = self._ticket_clause(selection & Selection.of_ranges([0], [self._end(searcher)]))
-                fetch = limit * OVER_FETCH
-
-    def _clause(self, selection: Selection) -> tuple[Any, bool]:
-        """A condition that lets at least the selection through, or None; and whether it lets nothing else through."""
-        if selection.is_everything:
-            return None, True
-        if len(selection.starts) <= MAX_RANGES:
-            pairs = zip(selection.starts.tolist(), (selection.stops - 1).tolist(), strict=True)
-            kind = tantivy.FieldType.Unsigned
-            ranges = [tantivy.Query.range_query(self._schema, "id", kind, first, last) for first, last in pairs]
-            return _unscored(_boolean(tantivy.Occur.Should, ranges)), True
-        lengths = selection.stops - selection.starts
-        if float(lengths.sum(dtype=np.float64)) <= MAX_SET:  # in floats: an open end would overflow the sum
-            ids = np.repeat(selection.stops - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
-            return _unscored(tantivy.Query.term_set_query(self._schema, "id", ids.tolist())), True
-        low, high = selection.starts >> TICKET_BITS, (selection.stops - 1) >> TICKET_BITS
-        if int((high - low + 1).sum()) > MAX_SET:
-            return None, False
-        return self._ticket_clause(selection), False
-
-    def _ticket_clause(self, selection: Selection) -> Any:
-        low, high = selection.starts >> TICKET_BITS, (selection.stops - 1) >> TICKET_BITS
-        tickets = {
-            ticket for pair in zip(low.tolist(), high.tolist(), strict=True) for ticket in range(pair[0], pair[1] + 1)
-        }
-        return _unscored(tantivy.Query.term_set_query(self._schema, "ticket", sorted(tickets)))
-
-    @staticmethod
-    def _end(searcher: Any) -> int:
-        """One above the highest id."""
-        hits = searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="id").hits
-        return int(_ids(searcher, hits).max(initial=0)) + 1
+        chunks = int(searcher.num_docs)
+        return Statistics(chunks, containing, mean)
 
 
-def _schema() -> Any:
-    builder = tantivy.SchemaBuilder()
-    builder.add_unsigned_field("id", indexed=True, fast=True)
-    builder.add_unsigned_field("ticket", indexed=True)
-    for field in FIELDS:
-        # Frequencies without positions: no query of ours needs an order of words, and positions double the size.
-        builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
-    return builder.build()
-
-
-def _boolean(occur: Any, parts: Any) -> Any:
-    return tantivy.Query.boolean_query([(occur, part) for part in parts])
-
-
-def _unscored(query: Any) -> Any:
-    return tantivy.Query.const_score_query(query, 0.0)
-
-
-def _ids(searcher: Any, hits: Sequence[tuple[Any, Any]]) -> Ids:
-    return np.array(searcher.fast_field_values("id", [address for _, address in hits]), dtype=np.int64)
-
-
-def _in_order(ids: Ids, scores: npt.NDArray[np.float64]) -> list[Scored]:
-    """By score, those of the same score by id; `scores` comes in falling."""
-    if not len(ids):
-        return []
-    first = np.concatenate(([True], scores[1:] < scores[:-1] * (1 - SAME_SCORE)))
-    shared = scores[first][np.cumsum(first) - 1]
-    order = np.lexsort((ids, -shared))
-    return [Scored(*pair) for pair in zip(ids[order].tolist(), shared[order].tolist(), strict=True)]
+def _row(id: int, terms: Terms) -> Any:
+    row = tantivy.Document()
+    row.add_unsigned("id", id)
+    row.add_unsigned("ticket", id >> TICKET_BITS)
+    for field, joined in terms.items():
+        row.add_text(field, joined)
+    return row
 
 
 @contextmanager

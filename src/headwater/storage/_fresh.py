@@ -1,0 +1,280 @@
+"""The last few changes of a text index: chunks' terms in, their BM25 out, before the index itself has them.
+
+A commit of tantivy makes some twenty files durable one after the other, whatever it holds; a block appended to a
+journal makes one. So a small change goes here, and into the index together with others later. The journal is blocks of
+`checksum length` and JSON, the first of which names the journal: an emptied one gets another name, and a reader that
+knows the name reads only what is new. Only the last block can be torn, for each is durable before the next is begun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate, chain, repeat
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+from zlib import crc32
+
+from headwater.selection import TICKET_BITS
+from headwater.storage._lanes import Question, Term, rarity
+
+FILE: Final = "fresh.journal"
+# `checksum length`, padded: eight hexadecimal digits, a blank, ten digits and the end of the line.
+_HEAD_BYTES: Final = 20
+
+# Lengths as tantivy keeps them, in one byte: exact below 40, then eight to each doubling of the step.
+_STEPS: Final = chain(repeat(1, 40), (2 << power for power in range(27) for _ in range(8)))
+_LENGTHS: Final = list(accumulate(_STEPS, initial=0))
+
+# Among so many common words of a chunk there is one that the index knows.
+SOME_TOKENS: Final = 100
+
+Terms = Mapping[str, str]  # by field, with spaces between
+
+
+class Statistics(NamedTuple):
+    """What an index says of the chunks that it holds."""
+
+    chunks: int
+    containing: Callable[[Term], int]
+    mean_length: Callable[[str], float]  # of a field; 0 where nothing has it
+
+
+class Fresh:
+    """Chunks by id, and tickets that the index must drop. Safe for use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._lock = threading.RLock()
+        self._name, self._end = "", 0  # of the journal, as far as it was read or written
+        self._unwritten: list[dict[str, Any]] = []
+        self._empty()
+
+    def _empty(self) -> None:
+        self._rows: dict[int, Terms] = {}
+        self._postings: dict[tuple[str, str], dict[int, int]] = {}
+        self._lengths: dict[str, dict[int, int]] = {}
+        self._tickets: dict[int, list[int]] = {}
+        self._gone: set[int] = set()
+
+    # ------------------------------------------------------------------------------------------ changing
+
+    def add(self, rows: Mapping[int, Terms]) -> None:
+        """Take these chunks; `write` makes it durable. What their tickets had is dropped, also from the index."""
+        self._apply({"add": [[id, dict(terms)] for id, terms in rows.items()]}, new=True)
+
+    def remove(self, tickets: Iterable[int]) -> None:
+        """Drop every chunk of these tickets, also from the index when it is written next; `write` makes it durable."""
+        self._apply({"remove": sorted(tickets)}, new=True)
+
+    def _apply(self, change: dict[str, Any], *, new: bool) -> None:
+        with self._lock:
+            rows = [(int(id), terms) for id, terms in change.get("add", ())]
+            for ticket in {id >> TICKET_BITS for id, _ in rows} | set(change.get("remove", ())):
+                self._drop(ticket)
+            for id, terms in rows:
+                self._put(id, terms)
+            if new:
+                self._unwritten.append(change)
+
+    def _drop(self, ticket: int) -> None:
+        self._gone.add(ticket)
+        for id in self._tickets.pop(ticket, ()):
+            for field, terms in self._rows.pop(id).items():
+                del self._lengths[field][id]
+                for token in set(terms.split()):
+                    posting = self._postings[field, token]
+                    del posting[id]
+                    if not posting:
+                        del self._postings[field, token]
+
+    def _put(self, id: int, terms: Terms) -> None:
+        self._rows[id] = terms
+        self._tickets.setdefault(id >> TICKET_BITS, []).append(id)
+        for field, joined in terms.items():
+            counts = Counter(joined.split())
+            self._lengths.setdefault(field, {})[id] = counts.total()
+            for token, count in counts.items():
+                self._postings.setdefault((field, token), {})[id] = count
+
+    # ----------------------------------------------------------------------------------------- on disk
+
+    def write(self) -> None:
+        """Append what is new to the journal, durably; raises OSError, and then nothing of it counts."""
+        with self._lock:
+            if not self._unwritten:
+                return
+            blocks = [] if self._name else [{"name": secrets.token_hex(8)}]
+            change = self._unwritten[0] if len(self._unwritten) == 1 else {"all": self._unwritten}
+            try:
+                there = self.path.exists()
+                with open(self.path, "r+b" if there else "xb") as file:
+                    file.seek(self._end)
+                    file.truncate()
+                    file.write(b"".join(map(_block, [*blocks, change])))
+                    file.flush()
+                    os.fsync(file.fileno())
+                    end = file.tell()
+                if not there:
+                    _sync_folder(self.path.parent)
+            except OSError:
+                self.discard()
+                raise
+            self._name = blocks[0]["name"] if blocks else self._name
+            self._end, self._unwritten = end, []
+
+    def discard(self) -> None:
+        """Forget what was not written."""
+        with self._lock:
+            if self._unwritten:
+                self._start_over("")
+                self.load()
+
+    def load(self) -> None:
+        """Read what another process wrote since."""
+        with self._lock:
+            if self._unwritten:
+                return
+            try:
+                file = open(self.path, "rb")  # noqa: SIM115 - closed below, where there is one
+            except FileNotFoundError:
+                self._start_over("")
+                return
+            with file:
+                first = _read_block(file)
+                name = first.get("name", "") if first else ""
+                if name != self._name:
+                    self._start_over(name)
+                    self._end = file.tell() if name else 0
+                if not name:
+                    return
+                file.seek(self._end)
+                while change := _read_block(file):
+                    for one in change.get("all", (change,)):
+                        self._apply(one, new=False)
+                    self._end = file.tell()
+
+    def forget(self) -> None:
+        """Hold nothing any more, in memory: what is in the journal goes with the next `clear`."""
+        with self._lock:
+            self._empty()
+            self._unwritten = []
+
+    def clear(self) -> None:
+        """Hold nothing any more, durably: the index has it all."""
+        with self._lock:
+            if self.path.exists():
+                with open(self.path, "r+b") as file:
+                    file.truncate(0)
+                    os.fsync(file.fileno())
+            self._start_over("")
+
+    def _start_over(self, name: str) -> None:
+        self._name, self._end, self._unwritten = name, 0, []
+        self._empty()
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell the index."""
+        return not self._rows and not self._gone
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether something was not made durable yet."""
+        return bool(self._unwritten)
+
+    def rows(self) -> list[tuple[int, Terms]]:
+        """Every chunk and its terms."""
+        with self._lock:
+            return list(self._rows.items())
+
+    def tickets(self) -> dict[int, int]:
+        """Every ticket it holds and how many chunks of it."""
+        with self._lock:
+            return {ticket: len(ids) for ticket, ids in self._tickets.items()}
+
+    def replaced(self) -> set[int]:
+        """Tickets of which nothing in the index counts any more."""
+        with self._lock:
+            return set(self._gone)
+
+    def tokens(self, field: str) -> list[str]:
+        """Some of the terms that its chunks have in this field, the commonest first."""
+        with self._lock:
+            counts = Counter({token: len(ids) for (name, token), ids in self._postings.items() if name == field})
+        return [token for token, _ in counts.most_common(SOME_TOKENS)]
+
+    def containing(self, term: Term) -> int:
+        """How many of its chunks hold a term."""
+        return len(self._postings.get((term.field, term.token), ()))
+
+    def scores(self, question: Question, index: Statistics, *, k1: float, b: float) -> dict[int, float]:
+        """The BM25 of each of its chunks that holds a term, as if the index held them too."""
+        with self._lock:
+            if not self._rows:
+                return {}
+            chunks = index.chunks + len(self._rows)
+
+            def of(term: Term) -> dict[int, float]:
+                posting = self._postings.get((term.field, term.token))
+                if not posting:
+                    return {}
+                lengths = self._lengths[term.field]
+                mean = index.mean_length(term.field) or sum(lengths.values()) / chunks
+                unit = term.weight * rarity(index.containing(term) + len(posting), chunks) * (k1 + 1)
+                return {
+                    id: unit * count / (count + k1 * (1 - b + b * _kept_length(lengths[id]) / mean))
+                    for id, count in posting.items()
+                }
+
+            found: dict[int, float] = {}
+            for term in question.terms:
+                for id, score in of(term).items():
+                    found[id] = found.get(id, 0.0) + score
+            for phrase in question.phrases:
+                parts = [of(term) for term in phrase]
+                for id in set.intersection(*map(set, parts)):
+                    found[id] += sum(part[id] for part in parts)
+            return found
+
+
+def _kept_length(length: int) -> int:
+    return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
+
+
+def _block(change: dict[str, Any]) -> bytes:
+    data = json.dumps(change, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return b"%08x %010d\n%s\n" % (crc32(data), len(data), data)
+
+
+def _read_block(file: BinaryIO) -> dict[str, Any] | None:
+    """The block that begins here, or None where none does or it is torn."""
+    head = file.read(_HEAD_BYTES)
+    if len(head) != _HEAD_BYTES or not head[9:19].isdigit():
+        return None
+    data = file.read(int(head[9:19]))
+    if file.read(1) != b"\n" or b"%08x" % crc32(data) != head[:8]:
+        return None
+    told: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+    return told
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name durable, where the system can."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
