@@ -35,6 +35,9 @@ BATCH_SECONDS = 5.0
 DRAW = 20_000
 # While a batch is being prepared, somebody who waits is told this often how far it is.
 TELL_SECONDS = 0.5
+# Where searches are to come first, so many chunks go into the text index at a time: a search that wants to see what was
+# just stored waits for one such slice, some hundredths of a second, and not for a batch.
+SLICE_CHUNKS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,9 @@ class Indexer:
         self.catalog, self.text, self.vectors = catalog, text, vectors
         self.chunker, self.embedder, self.read, self.parser = chunker, embedder, read, parser
         self.batch_chunks, self.space = batch_chunks, space
+        # Called with the seconds of each small piece of work, by whichever thread did it: may rest for as long as it
+        # likes. Without it, all the work is done as fast as can be.
+        self.rest: Callable[[float], None] | None = None
         self.stages, self._chunks = Stages(), 0
         self._prepare = Preparation(catalog=catalog, read=read, parser=parser, cut=self.cut, stages=self.stages)
 
@@ -200,8 +206,9 @@ class Indexer:
         unchanged: list[Change] = []
         chunks = chars = 0
         limit = min(FIRST_BATCH, self.batch_chunks)
-        started = perf_counter()
+        started = since = perf_counter()
         for version in versions:
+            since = self._rested(since)
             if isinstance(version, Change):
                 unchanged.append(version)
             else:
@@ -216,7 +223,7 @@ class Indexer:
                 limit = self._next_limit(limit, perf_counter() - began)
                 yield embedded, unchanged
                 ready, unchanged, chunks, chars = [], [], 0, 0
-                started = perf_counter()
+                started = since = perf_counter()
         if ready or unchanged:
             yield self.embedded(ready), unchanged
 
@@ -231,6 +238,8 @@ class Indexer:
         texts = [chunk.searchable_text for version in versions for chunk in version.indexed]
         if not texts:
             return versions
+        if hasattr(self.text, "expect"):  # an index with work of its own to do can begin it now
+            self.text.expect(texts)
         with self.stages.timed("embed"):
             hashes = [text_hash(text) for text in texts]
             known = self.catalog.known_vectors(hashes, self.space)
@@ -257,8 +266,10 @@ class Indexer:
         """The indexes hold all of it durably: make it the truth."""
         with self.stages.timed("catalog"):
             if versions:
+                since = perf_counter()
                 self.catalog.commit(versions)
                 self._prepare.note_parts(versions)
+                self._rested(since)
             if unchanged:
                 self.catalog.close(unchanged)
             if dead:
@@ -266,19 +277,30 @@ class Indexer:
 
     def store_in_indexes(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
         """Put the chunks into both indexes durably, and remove what is dead."""
-        pairs: list[tuple[Chunk, Document]] = []
+        slices: list[list[tuple[Chunk, Document]]] = [[]]
         for version in versions:
             if version.document is not None:
-                pairs.extend((chunk, version.document) for chunk in version.indexed)
-        if not pairs and not dead:
+                if self.rest is not None and len(slices[-1]) >= SLICE_CHUNKS:
+                    slices.append([])
+                slices[-1].extend((chunk, version.document) for chunk in version.indexed)
+        if not slices[0] and not dead:
             return
         with ThreadPoolExecutor(1, thread_name_prefix="headwater-vectors") as beside:
             vectors = beside.submit(self._store_vectors, versions, dead)
             with self.stages.timed("text index"):
+                since = perf_counter()
                 self.text.remove(dead)
-                self.text.add(pairs)
+                for some in slices:
+                    self.text.add(some)
+                    since = self._rested(since)
                 self.text.flush()
             vectors.result()
+
+    def _rested(self, since: float) -> float:
+        """Say how long the work since then took, where somebody wants to know; the time afterwards."""
+        if self.rest is not None:
+            self.rest(perf_counter() - since)
+        return perf_counter()
 
     def _store_vectors(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
         with self.stages.timed("vector index"):

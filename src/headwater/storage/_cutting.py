@@ -2,7 +2,7 @@
 
 Cutting is most of what an ingest costs and holds the interpreter's lock, so a second core helps only in a second
 process. It is started at the first large batch and talks through its standard input and output; if it dies, this
-process does its share. A process of our own rather than `multiprocessing`, which would run a caller's script again.
+process does its share. A batch can be begun before its turn: then the other core has work while an index is flushed. A process of our own rather than `multiprocessing`, which would run a caller's script again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
 from typing import IO, Final
 
 from headwater.tokens import Cutter
@@ -26,66 +27,119 @@ LARGE_BATCH: Final = 1_000
 SLICE: Final = 64
 
 
+class _Batch:
+    """Texts being cut from both ends: here from the front, in the other process from the back."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = list(texts)
+        self.todo = deque(range(0, len(texts), SLICE))
+        self.slices = len(self.todo)
+        self.done: SimpleQueue[tuple[int, list[Lanes]] | None] = SimpleQueue()  # None: look at what is to do again
+
+    def take(self, end: int) -> int | None:
+        try:
+            return self.todo.popleft() if end == 0 else self.todo.pop()
+        except IndexError:
+            return None
+
+    def slice_at(self, start: int) -> list[str]:
+        return self.texts[start : start + SLICE]
+
+
 class Cutting:
-    """Cuts batches of texts. One batch at a time; `close` ends the second process."""
+    """Cuts batches of texts. `close` ends the second process."""
 
     def __init__(self, cutter: Cutter, *, processes: int | None = None) -> None:
         self._cutter = cutter
         self._two = (processes or os.cpu_count() or 1) > 1
         self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._begun: deque[_Batch] = deque()
+
+    def begin(self, texts: Sequence[str]) -> None:
+        """Start on these in the other process, behind what it has; a later `slices` of the same texts goes on there."""
+        if self._two and len(texts) >= LARGE_BATCH:
+            self._begun.append(self._given(texts))
 
     def slices(self, texts: Sequence[str]) -> Iterator[tuple[int, list[Lanes]]]:
         """The lanes of the texts from a place on, slice by slice, in no particular order."""
-        todo = deque(range(0, len(texts), SLICE))
-        if not self._two or len(texts) < LARGE_BATCH:
-            yield from self._here(texts, todo)
-            return
-        done: deque[tuple[int, list[Lanes]]] = deque()
-        other = threading.Thread(target=self._elsewhere, args=(texts, todo, done), name="headwater-cut")
-        other.start()
+        if self._two and len(texts) >= LARGE_BATCH:
+            batch = self._begun_with(texts) or self._given(texts)
+        else:
+            batch = _Batch(texts)
+        left = batch.slices
         try:
-            for cut in self._here(texts, todo):
-                yield cut
-                while done:
-                    yield done.popleft()
+            while left:
+                start = batch.take(0)
+                if start is not None:
+                    yield start, self._cutter.cut_many(batch.slice_at(start))
+                    left -= 1
+                while start is None or not batch.done.empty():
+                    cut = batch.done.get()
+                    if cut is None:  # the process died: its share is to do again
+                        break
+                    yield cut
+                    left -= 1
+                    if not left:
+                        break
         finally:
-            todo.clear()
-            other.join()
-        yield from done
-        yield from self._here(texts, todo)  # what a process that died gave back
+            batch.todo.clear()
 
     def close(self) -> None:
-        """End the second process, if there is one."""
-        process, self._process = self._process, None
-        if process is not None:
-            with process:
-                process.kill()
+        """End the second process, if there is one, and forget what was begun."""
+        while self._begun:
+            self._begun.popleft().todo.clear()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._batches.put(None)
+            thread.join()
+        self._end_process()
 
-    def _here(self, texts: Sequence[str], todo: deque[int]) -> Iterator[tuple[int, list[Lanes]]]:
-        while todo:
-            try:
-                start = todo.popleft()
-            except IndexError:  # the other side was quicker
-                return
-            yield start, self._cutter.cut_many(texts[start : start + SLICE])
+    def _begun_with(self, texts: Sequence[str]) -> _Batch | None:
+        while self._begun:
+            batch = self._begun.popleft()
+            if batch.texts == texts:
+                return batch
+            batch.todo.clear()  # it was begun for nothing
+        return None
 
-    def _elsewhere(self, texts: Sequence[str], todo: deque[int], done: deque[tuple[int, list[Lanes]]]) -> None:
+    def _given(self, texts: Sequence[str]) -> _Batch:
+        batch = _Batch(texts)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="headwater-cut", daemon=True)
+                self._thread.start()
+        self._batches.put(batch)
+        return batch
+
+    def _work(self) -> None:
+        while (batch := self._batches.get()) is not None:
+            while (start := batch.take(-1)) is not None:
+                try:
+                    batch.done.put((start, self._elsewhere(batch.slice_at(start))))
+                except (OSError, EOFError, pickle.UnpicklingError):
+                    batch.todo.append(start)
+                    batch.done.put(None)
+                    self._end_process()
+                    break
+
+    def _elsewhere(self, texts: list[str]) -> list[Lanes]:
         if self._process is None:
             command = [sys.executable, "-m", "headwater.storage._cutting"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        start = -1
-        try:
-            while todo:
-                start = todo.pop()
-                _send(self._process.stdin, texts[start : start + SLICE])
-                done.append((start, pickle.load(self._process.stdout)))
-        except IndexError:  # nothing was left
-            return
-        except (OSError, EOFError, pickle.UnpicklingError):
-            todo.append(start)
-            self.close()
+        _send(self._process.stdin, texts)
+        lanes: list[Lanes] = pickle.load(self._process.stdout)
+        return lanes
+
+    def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with process:
+                process.kill()
 
 
 def _send(stream: IO[bytes], value: object) -> None:

@@ -127,6 +127,10 @@ class TantivyIndex:
                     writer.add_document(_row(id, terms))
                 self._added += len(chunks)
 
+    def expect(self, texts: Sequence[str]) -> None:
+        """These chunks' texts will come with a later `add`, in this order: work on them may begin."""
+        self._cutting.begin(texts)
+
     def remove(self, tickets: Sequence[int]) -> None:
         """Drop every chunk of these tickets; unknown ones are fine."""
         if not tickets:

@@ -1,0 +1,85 @@
+"""Cutting in two processes gives what cutting in one gives, whatever becomes of the other one."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.storage._cutting import LARGE_BATCH, SLICE, Cutting, Lanes
+from headwater.tokens import Cutter
+
+CUTTER = Cutter()
+TEXTS = [f"passage {number} of the river 水位观测记录 PPR-{number}" for number in range(2 * LARGE_BATCH)]
+OTHERS = [f"another {number} 北京大学" for number in range(LARGE_BATCH)]
+
+
+@pytest.fixture
+def cutting() -> Iterator[Cutting]:
+    made = Cutting(CUTTER, processes=2)
+    yield made
+    made.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "headwater-cut"]
+
+
+Terms = tuple[list[str], ...]
+
+
+def terms(lanes: Lanes) -> Terms:
+    """How much white space there is depends on what was cut together."""
+    return tuple(lane.split() for lane in lanes)
+
+
+def together(slices: Iterator[tuple[int, list[Lanes]]], count: int) -> list[Terms]:
+    found: dict[int, Terms] = {}
+    for start, lanes in slices:
+        for place, one in enumerate(lanes, start):
+            assert place not in found
+            found[place] = terms(one)
+    assert len(found) == count
+    return [found[place] for place in range(count)]
+
+
+def cut(texts: list[str]) -> list[Terms]:
+    return [terms(lanes) for lanes in CUTTER.cut_many(texts)]
+
+
+@pytest.fixture(scope="module")
+def wanted() -> list[Terms]:
+    return cut(TEXTS)
+
+
+def test_two_processes_cut_what_one_cuts(cutting: Cutting, wanted: list[Terms]) -> None:
+    assert together(cutting.slices(TEXTS), len(TEXTS)) == wanted
+
+
+def test_what_was_begun_is_gone_on_with(cutting: Cutting, wanted: list[Terms]) -> None:
+    cutting.begin(TEXTS)
+    cutting.begin(OTHERS)
+    begun = cutting._begun[0]
+    while begun.todo:  # the other process does all of it alone
+        threading.Event().wait(0.01)
+    assert together(cutting.slices(TEXTS[:3]), 3) == wanted[:3]  # a small batch has nothing to do with it
+    assert together(cutting.slices(TEXTS), len(TEXTS)) == wanted
+    assert together(cutting.slices(OTHERS), len(OTHERS)) == cut(OTHERS)
+
+
+def test_what_was_begun_for_nothing_is_dropped(cutting: Cutting, wanted: list[Terms]) -> None:
+    cutting.begin(OTHERS)
+    assert together(cutting.slices(TEXTS), len(TEXTS)) == wanted
+    assert not cutting._begun
+
+
+def test_a_process_that_dies_costs_nothing(cutting: Cutting, wanted: list[Terms]) -> None:
+    cutting.begin(TEXTS)
+    while cutting._process is None:
+        threading.Event().wait(0.001)
+    cutting._process.kill()
+    assert together(cutting.slices(TEXTS), len(TEXTS)) == wanted
+    assert together(cutting.slices(OTHERS), len(OTHERS)) == cut(OTHERS)
+
+
+def test_giving_up_in_the_middle(cutting: Cutting, wanted: list[Terms]) -> None:
+    slices = cutting.slices(TEXTS)
+    assert len(next(slices)[1]) == SLICE
+    slices.close()
+    assert together(cutting.slices(TEXTS), len(TEXTS)) == wanted
