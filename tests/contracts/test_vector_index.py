@@ -38,8 +38,8 @@ class TestTurbovec(VectorIndexContract):
                 write()
         assert not (tmp_path / "index").exists()
 
-    @pytest.mark.parametrize("setting", [{"bits": 5}, {"shortlist": 0}, {"dim": 0}])
-    def test_settings_that_cannot_be(self, tmp_path: Path, setting: dict[str, int]) -> None:
+    @pytest.mark.parametrize("setting", [{"bits": 5}, {"shortlist": 0}, {"dim": 0}, {"metric": "hamming"}])
+    def test_settings_that_cannot_be(self, tmp_path: Path, setting: dict[str, object]) -> None:
         shelf = Shelf()
         with pytest.raises(SettingError, match=next(iter(setting))):
             TurbovecIndex(tmp_path, **{"dim": 8, "select": shelf.select, "exact": shelf.exact, **setting})
@@ -158,3 +158,27 @@ def test_recall_of_a_shortlist(tmp_path: Path) -> None:
         best = ids[np.argsort(-(rows @ query))[:10]]
         hits += len(set(best.tolist()) & set(ids_of(index.search(query, 10, ALL))))
     assert hits / 500 >= 0.97
+
+
+@pytest.mark.parametrize("metric", ["cosine", "ip", "l2"])
+def test_every_metric_orders_by_its_own_definition(metric: str, tmp_path: Path) -> None:
+    shelf, random = Shelf(), np.random.default_rng(7)
+    # Of different lengths: for unit vectors the three agree.
+    rows = (random.standard_normal((40, 8)) * random.uniform(0.2, 4.0, (40, 1))).astype(np.float16).astype(np.float32)
+    query = random.standard_normal(8).astype(np.float32)
+    shelf.put(1, *(f"row {n}" for n in range(40)), vectors=rows)
+    ids = (1 << TICKET_BITS) + np.arange(40)
+    wanted = {
+        "cosine": rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query),
+        "ip": rows @ query,
+        "l2": 1 / (1 + np.linalg.norm(rows - query, axis=1)),
+    }
+    order = {name: [int(ids[place]) for place in np.argsort(-scores)] for name, scores in wanted.items()}
+    assert len(set(map(tuple, order.values()))) == 3
+    turbovec = TurbovecIndex(tmp_path / "index", dim=8, select=shelf.select, exact=shelf.exact, metric=metric)
+    for index in (turbovec, MemoryVectorIndex(dim=8, select=shelf.select, metric=metric)):
+        index.add(ids, rows)
+        make_visible(index)
+        found = index.search(query, 40, ALL)
+        assert ids_of(found) == order[metric]
+        assert [one.score for one in found] == pytest.approx(sorted(wanted[metric], reverse=True), abs=1e-2)

@@ -24,6 +24,7 @@ from headwater.storage._lanes import (
     rarity,
     with_defaults,
 )
+from headwater.storage._metric import COSINE, check_metric, similarities
 from headwater.tokens import Cutter
 from headwater.types import Chunk, Document, Ids, Matrix, Scored, Vector, attributes, record_of
 
@@ -167,7 +168,7 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
 
 
 class MemoryVectorIndex(_MemoryIndex[Vector]):
-    """The cosine with every vector. It keeps the vectors it was given, so it needs no `exact`, and has no files."""
+    """How alike every vector is. It keeps the vectors it was given, so it needs no `exact`, and has no files."""
 
     def __init__(
         self,
@@ -177,9 +178,11 @@ class MemoryVectorIndex(_MemoryIndex[Vector]):
         select: Callable[[Filter], Selection],
         exact: Callable[[Sequence[int]], tuple[Ids, Matrix]] | None = None,
         writable: bool = True,
+        metric: str = COSINE,
     ) -> None:
         super().__init__(writable=writable)
-        self.dim, self._select = dim, select
+        check_metric(metric)
+        self.dim, self._select, self._metric = dim, select, metric
 
     def add(self, ids: Ids, vectors: Matrix) -> None:
         """Index these; adding what is there already is harmless. Ids of one ticket come in one call, from ordinal 0."""
@@ -191,13 +194,17 @@ class MemoryVectorIndex(_MemoryIndex[Vector]):
         self._replace([id >> TICKET_BITS for id in entries], entries)
 
     def search(self, vector: Vector, limit: int, where: Filter) -> list[Scored]:
-        """Best first by exact cosine, ties by id, at most `limit`; only what the filter allows."""
+        """Best first by the exact metric, ties by id, at most `limit`; only what the filter allows."""
         query = np.asarray(vector, dtype=np.float32)
         self._check(query.shape, (self.dim,))
         held, selection = self._visible, self._select(where)
         if not query.any():
             return []
-        found = [Scored(id, _cosine(query, row)) for id, row in held.items() if bool(selection.contains([id])[0])]
+        allowed = {id: row for id, row in held.items() if bool(selection.contains([id])[0])}
+        if not allowed:
+            return []
+        scores = similarities(query, np.stack(list(allowed.values())), self._metric)
+        found = [Scored(*pair) for pair in zip(allowed, scores.tolist(), strict=True)]
         return sorted(found, key=lambda scored: (-scored.score, scored.chunk_id))[: max(limit, 0)]
 
     def _check(self, got: tuple[int, ...], wanted: tuple[int, ...]) -> None:
@@ -206,10 +213,3 @@ class MemoryVectorIndex(_MemoryIndex[Vector]):
                 f"the vector index has {self.dim} dimensions, got an array of shape {got}, wanted {wanted}; "
                 "use the embedder that the home was made with"
             )
-
-
-def _cosine(one: Vector, other: Vector) -> float:
-    first, second = one.astype(np.float64), other.astype(np.float64)
-    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
-    # Seven digits: what 32-bit vectors have to say, so that equal vectors have equal scores.
-    return round(float(first @ second) / lengths, 7) + 0.0 if lengths else 0.0

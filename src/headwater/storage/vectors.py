@@ -1,4 +1,4 @@
-"""Unit vectors -> a turbovec index on disk -> ids ranked by cosine.
+"""Vectors -> a turbovec index on disk -> ids ranked by cosine, or by another metric of the same shortlist.
 
 turbovec scans codes of a few bits for a shortlist, and the catalog's exact vectors decide its order. There is no graph,
 so adding and removing cost next to nothing and a filter loses no neighbours. Codes are not calibrated: at 4 bits the
@@ -29,6 +29,7 @@ from headwater.errors import BackendError, SettingError, UsageError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage._failures import failed
+from headwater.storage._metric import COSINE, check_metric, similarities
 from headwater.types import Ids, Matrix, Scored, Vector
 
 INDEX_FILE: Final = "vectors.tvim"
@@ -47,8 +48,6 @@ CHECK_SHARE: Final = 0.3
 GROWTH: Final = 4
 # So many of the same score are put in order by id; of more the engine picks.
 MAX_TIES: Final = 4096
-# Digits of a cosine that mean something: stored vectors have 11 bits.
-DIGITS: Final = 7
 
 # A reader waits so long for a `sync`, which takes milliseconds, before it takes the writer for dead; and so long in all
 # for an index that cannot be read while somebody may be writing.
@@ -78,13 +77,15 @@ class TurbovecIndex:
         writable: bool = True,
         bits: int = 4,
         shortlist: int = 150,
+        metric: str = COSINE,
     ) -> None:
+        check_metric(metric)
         if bits not in BITS:
             raise SettingError(f"bits must be one of {', '.join(map(str, BITS))}, got {bits!r}")
         if dim < 1 or shortlist < 1:
             raise SettingError(f"dim and shortlist must be 1 or more, got {dim!r} and {shortlist!r}")
         self.path, self.dim, self._bits, self._shortlist = Path(path), dim, bits, shortlist
-        self._select, self._exact, self._writable = select, exact, writable
+        self._select, self._exact, self._writable, self._metric = select, exact, writable, metric
         self._lock = threading.RLock()
         self._state: _State | None = None
         self._mark = ""
@@ -275,19 +276,19 @@ class TurbovecIndex:
         return dict(zip(tickets.tolist(), counts.tolist(), strict=True))
 
     def search(self, vector: Vector, limit: int, where: Filter) -> list[Scored]:
-        """Best first by exact cosine, ties by id, at most `limit`; only what the filter allows."""
-        query = self._checked(np.asarray(vector)[None, :], rows=1)
-        length = float(np.linalg.norm(query))
+        """Best first by the exact metric, ties by id, at most `limit`; only what the filter allows."""
+        given = self._checked(np.asarray(vector)[None, :], rows=1)
+        length = float(np.linalg.norm(given))
         if limit <= 0 or length == 0:
             return []
-        query /= length
+        query = given / length
         selection = self._select(where)
         if selection.is_empty:
             return []
         wanted = max(self._shortlist, limit + limit // 2)
         while True:
             candidates, exhausted = self._candidates(query, wanted, selection)
-            ranked = self._scored(query[0, : self.dim], candidates)
+            ranked = self._scored(given[0, : self.dim], candidates)
             enough = len(ranked) >= limit and (ranked[limit - 1].score > ranked[-1].score or wanted >= MAX_TIES)
             if exhausted or enough:
                 return ranked[:limit]
@@ -323,9 +324,6 @@ class TurbovecIndex:
         ids, rows = self._exact(candidates.tolist())
         if not len(ids):
             return []
-        exact = rows.astype(np.float64)
-        lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
-        # In 64 bits and rounded, so that equal vectors have equal scores wherever they stand in the matrix.
-        scores = np.round(exact @ query.astype(np.float64) / np.where(lengths > 0, lengths, 1.0), DIGITS) + 0.0
+        scores = similarities(query, rows, self._metric)
         order = np.lexsort((ids, -scores))
         return [Scored(*pair) for pair in zip(ids[order].tolist(), scores[order].tolist(), strict=True)]
