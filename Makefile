@@ -10,7 +10,7 @@ export PIP_NO_INPUT := 1
 # main thread, so its tests have a process of their own.
 RUN := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test test-core test-all lint bench torture eval browser screenshots clean
+.PHONY: demo test test-core test-all lint bench bench-serve soak torture eval browser screenshots clean
 
 demo: $(VENV)/installed
 	@rm -rf headwater-demo
@@ -55,6 +55,15 @@ torture: $(VENV)/installed-test
 
 bench: $(VENV)/installed
 	@$(BIN)/python bench/scale.py $(ARGS)
+
+# How many searches a second a real server answers, quiet and while it takes documents in: ARGS="--chunks 20000".
+bench-serve: $(VENV)/installed
+	@$(BIN)/python bench/serve.py $(ARGS)
+
+# Mixed load on a real server for MINUTES, its memory minute by minute.
+MINUTES ?= 30
+soak: $(VENV)/installed
+	@$(BIN)/python bench/soak.py --minutes $(MINUTES) $(ARGS)
 
 # Measure every test set in the folder SETS, with the embedder EMBED, and write the figures to docs/evaluation.md.
 eval: $(VENV)/installed

@@ -91,6 +91,11 @@ class Corpus:
         """The questions, one set after the other."""
         return [Query(**json.loads(line)) for line in _lines(self.folder / "queries.jsonl")]
 
+    def questions(self, count: int) -> list[str]:
+        """More of the same kind, all different, as text alone; fewer than that many where the corpus is small."""
+        made = _queries(list(self.chunks()), list(self.cut()), count=count, seed="questions")
+        return [query.text for query in made]
+
     def query_vectors(self) -> np.ndarray:
         """One unit row per query."""
         return np.load(self.folder / "query_vectors.npy")
@@ -446,16 +451,18 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------- queries
 
 
-def _queries(chunks: list[str], cut: list[str]) -> list[Query]:
+def _queries(
+    chunks: list[str], cut: list[str], *, count: int = QUERIES * QUERY_SETS, seed: str = "queries"
+) -> list[Query]:
     """Half are a stretch of a chunk with all its common words, half are a few of its rarer words."""
-    chance = random.Random(f"{SEED} queries")
+    chance = random.Random(f"{SEED} {seed}")
     frequency: dict[str, int] = {}
     for line in cut[:: max(1, len(cut) // 20_000)]:
         for word in set(line.lower().split()):
             frequency[word] = frequency.get(word, 0) + 1
     made: dict[str, Query] = {}
     # More chunks than queries are wanted: a query that came up before, or is too short to mean anything, is left out.
-    for chunk in chance.sample(range(len(chunks)), min(len(chunks), 2 * QUERIES * QUERY_SETS)):
+    for chunk in chance.sample(range(len(chunks)), min(len(chunks), 2 * count)):
         joint = "" if CJK.search(chunks[chunk]) else " "
         number = len(made)
         text = (
@@ -463,7 +470,7 @@ def _queries(chunks: list[str], cut: list[str]) -> list[Query]:
         )
         if text not in made and sum(map(str.isalnum, text)) >= MIN_QUERY_CHARS:
             made[text] = Query(number=number, text=text, cut=cut_words(text), chunk=chunk)
-        if len(made) == QUERIES * QUERY_SETS:
+        if len(made) == count:
             break
     return list(made.values())
 

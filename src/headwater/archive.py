@@ -33,6 +33,7 @@ from headwater.side import FOLDERS
 # Grows when an older headwater could not read what this one writes.
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
+LEDGER_FILE: Final = "ledger.sqlite"
 MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 PIECE_BYTES: Final = 1 << 20
 # SQLite's own companions, locks, drafts, and what holds secrets.
@@ -143,16 +144,20 @@ class _Writing:
                 quiet.enter_context(self.kb.writing())
             except HomeLocked:
                 indexes = False
+            # Jobs before documents: one that ends in between is open in the pack and is done again there. The other way
+            # round it would be called done without its document.
+            if (self.home / LEDGER_FILE).exists():
+                self._database(self.home / LEDGER_FILE, LEDGER_FILE, () if keys else _KEYS)
             counts = self._database(self.home / CATALOG_FILE, CATALOG_FILE)
             if indexes:
                 for path in self._found(lambda first: bool(_INDEX.fullmatch(first))):
                     self._copy(path, path.relative_to(self.home).as_posix())
         for path in self._found(lambda first: not _INDEX.fullmatch(first) and (models or first != MODELS_FOLDER)):
             name = path.relative_to(self.home).as_posix()
-            if name == CATALOG_FILE:
+            if name in (CATALOG_FILE, LEDGER_FILE):
                 continue
             if path.suffix == ".sqlite":
-                self._database(path, name, _KEYS if name == "ledger.sqlite" and not keys else ())
+                self._database(path, name)
             elif name == SETTINGS_FILE:
                 self._add(name, _without_secrets(path.read_text(encoding="utf-8")).encode("utf-8"))
             else:

@@ -10,6 +10,7 @@ import click
 from headwater import __version__
 from headwater.commands import (
     chat,
+    completion,
     config,
     key,
     llm,
@@ -36,6 +37,16 @@ SNIPPET_CHARS = 160
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="headwater")
+@click.option(
+    "--install-completion",
+    type=click.Choice([*completion.SHELLS, completion.OF_THE_ENVIRONMENT]),
+    is_flag=False,
+    flag_value=completion.OF_THE_ENVIRONMENT,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, shell: completion.install_completion(context, shell) if shell else None,
+    help="Teach the shell in use, or this one, to complete commands and options.",
+)
 def cli() -> None:
     """Ask your documents. Every answer cites the exact passage it came from, or says it has none.
 
@@ -195,7 +206,7 @@ for command in (
 def main() -> None:
     """Run, and turn errors into a message on standard error and an exit code."""
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="headwater", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped; what was acknowledged is kept, the rest is still queued", err=True)
         sys.exit(130)

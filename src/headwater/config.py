@@ -6,18 +6,19 @@ Secrets are written `env:NAME` and looked up when they are needed.
 """
 
 import difflib
+import math
 import os
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from headwater.errors import SettingError
-from headwater.settings_file import with_setting
+from headwater.errors import BackendError, SettingError
+from headwater.settings_file import with_setting, without_setting
 from headwater.types import Options
 
 FILE_NAME = "headwater.toml"
@@ -38,8 +39,9 @@ COMPONENTS: Mapping[str, tuple[str, str]] = {
     "generate": ("generators", "extractive"),
 }
 
-# Sections of tables, each with a name of the person's own: models that a request may choose.
-NAMED_SECTIONS = frozenset({"llm"})
+COLLECTION = "collection"  # the section of settings that hold for one collection: those of `retrieve`
+# Sections of tables, each with a name of the person's own: models that a request may choose, collections.
+NAMED_SECTIONS = frozenset({"llm", COLLECTION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,8 @@ class Server:
     log_text: bool = False  # queries may stand in the log
     cors_origins: tuple[str, ...] = ()  # pages of other origins that may call; none by default
     job_attempts: int = 8  # of a job whose store or model failed; the pauses between them double
+    otel: bool = False  # spans for OpenTelemetry; needs the extra `otel`
+    otel_text: bool = False  # questions and answers may stand in spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,25 @@ class Web:
     user_agent: str = ""  # empty for headwater's own
     parallel: int = 8  # pages fetched at a time, at most two of them from one site
 
+
+# Settings that not every number is good for, with the least and the most; other whole numbers are 0 or more.
+RANGES: Mapping[str, tuple[float, float]] = {
+    "retrieve.top_n": (1, math.inf),
+    "retrieve.candidates": (1, math.inf),
+    "retrieve.keyword_weight": (0, math.inf),
+    "retrieve.semantic_weight": (0, math.inf),
+    "retrieve.chance_coverage": (0, 1),
+    "retrieve.mmr_lambda": (0, 1),
+    "retrieve.deadline_seconds": (0.001, math.inf),
+    "ingest.lock_timeout_seconds": (0, math.inf),
+    "ingest.parse_wall_seconds": (0.001, math.inf),
+    "ingest.parse_cpu_seconds": (1, math.inf),
+    "server.port": (0, 65535),
+    "server.deadline_seconds": (0.001, math.inf),
+    "server.job_attempts": (1, math.inf),
+    "web.timeout_seconds": (0.001, math.inf),
+    "web.parallel": (1, math.inf),
+}
 
 PLAIN_SECTIONS: Mapping[str, type] = {
     "answers": Answers,
@@ -126,6 +149,13 @@ class Config:
     """Every setting by its full name, `section.key`. Only what differs from a default need be here."""
 
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    # What the home's `.env` holds beside settings: keys of services. Not shown, and below the environment.
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables by name: those of the process over those of the home's `.env`."""
+        return {**self.variables, **os.environ}
 
     def options(self) -> Options:
         """How to search and answer."""
@@ -158,20 +188,34 @@ class Config:
     def table(self, section: str, name: str) -> dict[str, Any]:
         """One of them."""
         found = self._section(f"{section}.{name}")
-        return {key: _secret(f"{section}.{name}.{key}", value) for key, value in found.items()}
+        return {key: self._secret(f"{section}.{name}.{key}", value) for key, value in found.items()}
+
+    def of_collection(self, name: str) -> dict[str, Any]:
+        """The options that a collection has of its own: `[collection.NAME]`."""
+        return {key: value for key, value in self._section(f"{COLLECTION}.{name}").items() if "." not in key}
 
     def component(self, section: str) -> tuple[str, str, dict[str, Any]]:
         """The group, the name in use and the keyword arguments of a component section."""
         group, default = COMPONENTS[section]
         arguments = self._section(section)
         name = str(arguments.pop("use", default))
-        return group, name, {key: _secret(f"{section}.{key}", value) for key, value in arguments.items()}
+        return group, name, {key: self._secret(f"{section}.{key}", value) for key, value in arguments.items()}
 
     def written(self, section: str) -> tuple[str, str, tuple[str, ...]]:
         """The group and the name in use of a component section, and which other keys were written for it."""
         group, default = COMPONENTS[section]
         arguments = self._section(section)
         return group, str(arguments.pop("use", default)), tuple(arguments)
+
+    def _secret(self, name: str, value: Any) -> Any:
+        """What `env:NAME` stands for; any other value as it is."""
+        if not isinstance(value, str) or not value.startswith(SECRET):
+            return value
+        variable = value.removeprefix(SECRET)
+        if variable not in self.environment:
+            reason = f"neither the environment nor .env of the home has {variable}"
+            raise SettingError(f"{name} is {value!r} and {reason}; set it, or change the setting")
+        return self.environment[variable]
 
     def _section(self, section: str) -> dict[str, Any]:
         prefix = section + "."
@@ -203,7 +247,8 @@ def cache_folder() -> Path:
 
 def load(home: Path, *, preset: str | None = None, flags: Mapping[str, Any] | None = None) -> Config:
     """The settings in force for a home."""
-    file, dotenv = _from_file(home / FILE_NAME), _from_dotenv(home / ".env")
+    variables = _dotenv(home / ".env")
+    file, dotenv = _from_file(home / FILE_NAME), _from_environment(variables, str(home / ".env"))
     environment = _from_environment(os.environ, "environment")
     named = Setting(DEFAULT_PRESET, "default")
     for layer in (file, dotenv, environment):
@@ -214,7 +259,8 @@ def load(home: Path, *, preset: str | None = None, flags: Mapping[str, Any] | No
         merged = {**file, **dotenv, **environment, "preset": Setting(preset, "flag"), **read_preset(preset)}
     for name, value in (flags or {}).items():
         merged[name] = Setting(_checked(name, value, "flag"), "flag")
-    return Config(merged)
+    others = {name: text for name, text in variables.items() if not name.startswith(ENVIRONMENT_PREFIX)}
+    return Config(merged, others)
 
 
 def preset_names() -> list[str]:
@@ -259,11 +305,32 @@ def write(home: Path, changes: Mapping[str, Any]) -> Path:
             read_preset(str(value))
         text = with_setting(text, name, value if name == "preset" else _checked(name, value, "this change"))
     _flatten(tomllib.loads(text), str(path))
-    home.mkdir(parents=True, exist_ok=True)
+    return _replaced(path, text)
+
+
+def _replaced(path: Path, text: str) -> Path:
     fresh = path.with_suffix(".new")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise BackendError(f"{path} cannot be written: {error.strerror or error}; nothing was changed") from error
     return path
+
+
+def written_in(home: Path) -> dict[str, Any]:
+    """What the home's file itself says, by full name."""
+    return {name: setting.value for name, setting in _from_file(home / FILE_NAME).items()}
+
+
+def unset(home: Path, names: Iterable[str]) -> Path:
+    """Take settings out of the home's file, so that what is below them holds again; return the file."""
+    path = home / FILE_NAME
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    for name in names:
+        text = without_setting(text, name)
+    return _replaced(path, text) if text or path.exists() else path
 
 
 def with_options(options: Options, changes: Mapping[str, Any]) -> Options:
@@ -288,15 +355,16 @@ def _from_file(path: Path) -> dict[str, Setting]:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"{path} is not valid TOML: {error}; mend that line or remove the file") from error
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read: {error.strerror}; name another folder, or mend this one") from error
 
 
-def _from_dotenv(path: Path) -> dict[str, Setting]:
+def _dotenv(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     from dotenv import dotenv_values  # only where there is such a file: most commands have none
 
-    values = {key: value for key, value in dotenv_values(path).items() if value is not None}
-    return _from_environment(values, str(path))
+    return {key: value for key, value in dotenv_values(path).items() if value is not None}
 
 
 def _from_environment(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
@@ -340,16 +408,6 @@ def _tables(section: str, content: Mapping[str, Any], origin: str) -> dict[str, 
     return {f"{name}.{key}": value for name, table in content.items() for key, value in table.items()}
 
 
-def _secret(name: str, value: Any) -> Any:
-    """What `env:NAME` stands for; any other value as it is."""
-    if not isinstance(value, str) or not value.startswith(SECRET):
-        return value
-    variable = value.removeprefix(SECRET)
-    if variable not in os.environ:
-        raise SettingError(f"{name} is {value!r} and the environment has no {variable}; set it, or change the setting")
-    return os.environ[variable]
-
-
 @cache
 def _types(section: str) -> dict[str, Any]:
     return typing.get_type_hints(PLAIN_SECTIONS[section])
@@ -362,6 +420,8 @@ def _sections() -> str:
 def _checked(name: str, value: Any, origin: str) -> Any:
     """The value in the type its setting has. Keys of component sections are checked when the class is loaded."""
     section, _, key = name.partition(".")
+    if section == COLLECTION:
+        return _checked(f"retrieve.{name.rpartition('.')[2]}", value, f"{origin}: {name}")
     if section in COMPONENTS or section in NAMED_SECTIONS:
         return value
     if section not in PLAIN_SECTIONS:
@@ -388,10 +448,24 @@ def _fit(name: str, value: Any, wanted: Any, origin: str) -> Any:
         return tuple(value)
     for kind in choices or (wanted,):
         if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        if kind in (int, str, bool, type(None)) and type(value) is kind:
-            if kind is int and value < 0:
-                raise SettingError(f"{origin}: {name} must not be negative, got {value!r}")
+            return float(_within(name, value, origin, whole=False))
+        if kind is int and type(value) is int:
+            return _within(name, value, origin, whole=True)
+        if kind in (str, bool, type(None)) and type(value) is kind:
             return value
     wanted_name = getattr(wanted, "__name__", str(wanted))
     raise SettingError(f"{origin}: {name} must be of type {wanted_name}, got {value!r}")
+
+
+def _within(name: str, value: Any, origin: str, *, whole: bool) -> Any:
+    """The number, if it is one that the setting can be."""
+    least, most = RANGES.get(name, (0 if whole else -math.inf, math.inf))
+    if math.isfinite(value) and least <= value <= most:
+        return value
+    if not math.isfinite(value):
+        wanted = "must be a number"
+    elif math.isfinite(most):
+        wanted = f"must be {least} to {most}"
+    else:
+        wanted = "must not be negative" if least == 0 else f"must be at least {least}"
+    raise SettingError(f"{origin}: {name} {wanted}, got {value!r}")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from headwater.assemble import assemble, numbered
 from headwater.cite import cite, joined
-from headwater.engine import EXTRACTIVE, Engine, concluded, left_out, refuse_instructions
+from headwater.engine import Engine, concluded, left_out, refuse_instructions
 from headwater.errors import BackendError
 from headwater.mend import mended_object
 from headwater.messages import Message, Tool, ToolCall
@@ -22,7 +22,7 @@ from headwater.protocols import LanguageModel
 from headwater.reflect import reflect
 from headwater.rewrite import carried_over, condense
 from headwater.tokens import language
-from headwater.types import Answer, Context, Event, Hit, Query, Restart, Sentence, Step, Verdict
+from headwater.types import EXTRACTIVE, Answer, Context, Event, Hit, Query, Restart, Sentence, Step, Verdict
 from headwater.wording import Fence
 from headwater.write import Writing, counted, messages_of, room
 

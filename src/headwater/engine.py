@@ -18,12 +18,26 @@ from headwater.cite import cite, joined
 from headwater.errors import BackendError, SettingError
 from headwater.listing import listing
 from headwater.messages import Message
-from headwater.protocols import Embedder, Generator, LanguageModel
-from headwater.reflect import Judgement, judge
+from headwater.protocols import Embedder, Generator, LanguageModel, Writer
+from headwater.reflect import Judgement, judge, looked_for
 from headwater.retrieve import Parts, compose, understood
 from headwater.rewrite import rewrites
 from headwater.tokens import language
-from headwater.types import Answer, Context, Event, Hit, Options, Query, Restart, Results, Sentence, Span, Step, Verdict
+from headwater.types import (
+    EXTRACTIVE,
+    Answer,
+    Context,
+    Event,
+    Hit,
+    Options,
+    Query,
+    Restart,
+    Results,
+    Sentence,
+    Span,
+    Step,
+    Verdict,
+)
 from headwater.wording import Prompt, Prompts, repeats
 from headwater.write import Writing, counted, messages_of, room
 
@@ -39,10 +53,6 @@ NOTHING_FOUND: Final = {
 DEEPER: Final = 2
 OTHER_WAYS: Final = 2
 
-# As `llm`: no model, the documents' own sentences.
-EXTRACTIVE: Final = "extractive"
-
-Writer = Generator | LanguageModel
 _UNJUDGED: Final = Judgement(Verdict(accepted=False), {}, "")
 
 
@@ -105,8 +115,10 @@ class Engine:
 def concluded(answer: Answer, *, sentences: Sequence[Sentence]) -> Answer:
     """The answer with the text of its sentences, or with the words of a refusal where its verdict is one."""
     if answer.refused:
-        refusal = (REFUSALS if answer.hits else NOTHING_FOUND)[language(answer.query.text)]
-        return replace(answer, text=refusal, citations=())
+        spoken = language(answer.query.text)
+        refusal = (REFUSALS if answer.hits else NOTHING_FOUND)[spoken]
+        words = looked_for(answer.query)
+        return replace(answer, text=refusal + (" " if words and spoken == "en" else "") + words, citations=())
     text, citations = joined(sentences)
     return replace(answer, text=text, citations=citations)
 

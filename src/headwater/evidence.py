@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from headwater.facts import Denial, Number, absent, denials, names, numbers, opposed, unlike
 from headwater.highlight import Terms
 from headwater.protocols import Embedder
-from headwater.statements import statements
+from headwater.statements import reading, statements
 from headwater.swaps import swaps
 from headwater.tokens import fold, is_cjk, language
 from headwater.types import Hit, Matrix, Support
@@ -162,6 +162,12 @@ class Passage:
         return [(one.start, one.end) for one in statements(self.text)] or [(0, len(self.text))]
 
     @cached_property
+    def _rows(self) -> dict[str, tuple[int, int]]:
+        """The rows of tables by how they are read aloud, without white space."""
+        read = ((reading(self.text, one), one) for one in statements(self.text))
+        return {"".join(said.split()): (one.start, one.end) for said, one in read if said}
+
+    @cached_property
     def _vectors(self) -> Matrix:
         assert self._embedder is not None
         return self._embedder.embed([self.text[start:end] for start, end in self.spans], "passage")
@@ -169,7 +175,9 @@ class Passage:
     def verbatim(self, plain: str) -> tuple[int, int] | None:
         """Where it stands word for word; white space may differ, for generated text has its own line breaks."""
         start = self._dense.find(plain) if plain else -1
-        return None if start < 0 else (self._places[start], self._places[start + len(plain) - 1] + 1)
+        if start < 0:
+            return self._rows.get(plain)
+        return self._places[start], self._places[start + len(plain) - 1] + 1
 
     def source(self, claim: Claim) -> Source:
         """The characters it rests on and how well they support it."""

@@ -242,6 +242,13 @@ def disjoin(*filters: Filter) -> Filter:
     return NOTHING if not filters else filters[0] if len(filters) == 1 else Or(filters)
 
 
+def pinned(where: Filter, key: str) -> Value | None:
+    """The one value that a key must have for this to hold; None where it may have several."""
+    parts = where.parts if isinstance(where, And) else (where,)
+    said = (part.value for part in parts if isinstance(part, Compare) and (part.key, part.op) == (key, "="))
+    return next(said, None)
+
+
 def within(folder: str) -> Filter:
     """What lies in a folder or in one inside of it; a path from the root is compared with where files came from."""
     key, name = ("uri", folder.rstrip("/")) if folder.startswith("/") else ("folder", folder.strip("/"))

@@ -1,29 +1,28 @@
 """A home and its settings -> its parts, each built when it is first needed.
 
-Listing documents loads no index, and searching loads no parser.
+Listing documents loads no index, and searching loads no parser: a part is imported where it is built, for a search
+from the command line spends more time on importing than on searching.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater import config as settings
-from headwater.chats import Chats
-from headwater.engine import Engine
-from headwater.enhance import Synonyms
 from headwater.errors import SpaceMismatch
-from headwater.indexer import Indexer
-from headwater.intake import Intake
+from headwater.messages import Usage
 from headwater.models.known import calibration_of, weighing_of
-from headwater.origins import Origins
-from headwater.parsing import Parsers
 from headwater.protocols import (
     Catalog,
     Chunker,
     Embedder,
     LanguageModel,
+    Retriever,
     Rewriter,
     TextIndex,
     VectorIndex,
@@ -32,22 +31,27 @@ from headwater.registry import accepted, check_settings, load, settable
 from headwater.rerankers import GIVEN as GIVEN_TO_RERANKERS
 from headwater.rerankers import Rerankers
 from headwater.retrieve import Parts
-from headwater.rewrite import ModelRewriter
 from headwater.side import Side, Sides, Unfit, recorded, with_own_chunker
-from headwater.spaces import Spaces
-from headwater.stages.related import Related
 from headwater.storage.cache import ResultCache
-from headwater.storage.conversations import Conversations
 from headwater.storage.lock import HomeLock
-from headwater.storage.notes import SqliteNotes
 from headwater.tokens import Cutter
 from headwater.types import LOCAL_OWNER, Options, Space
-from headwater.wording import Prompts
 from headwater.writers import GIVEN as GIVEN_TO_WRITERS
 from headwater.writers import Writers
 
 if TYPE_CHECKING:
+    from headwater.chats import Chats
+    from headwater.engine import Engine
+    from headwater.enhance import Synonyms
+    from headwater.indexer import Indexer
+    from headwater.intake import Intake
+    from headwater.origins import Origins
+    from headwater.parsing import Parsers
     from headwater.sources.web import Web
+    from headwater.spaces import Spaces
+    from headwater.storage.conversations import Conversations
+    from headwater.storage.notes import SqliteNotes
+    from headwater.wording import Prompts
 
 CATALOG_FILE = "catalog.sqlite"
 DICTIONARY_FILE = "dictionary.txt"
@@ -61,7 +65,7 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "text_index": ("select", "cutter", "writable"),
     "vector_index": ("dim", "select", "exact", "writable"),
     "chunk": ("embedder", "language_model", "notes"),
-    "embed": ("models_folder", "known_dims"),
+    "embed": ("models_folder", "known_dims", "environment"),
     "rerank": GIVEN_TO_RERANKERS,
     "generate": GIVEN_TO_WRITERS,
 }
@@ -69,6 +73,9 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
 
 class Home:
     """The parts of one home. Safe to use from several threads."""
+
+    # Told what a reply of a language model took: the model's name, and its tokens.
+    on_usage: Callable[[str, Usage], None] | None = None
 
     def __init__(
         self,
@@ -88,7 +95,8 @@ class Home:
         if config.written("chunk")[2]:
             self._check_sections(self.settled, "chunk")
         self._engine: Engine | None = None
-        self._engine_parts: Parts | None = None  # what it was made from
+        self._parts: Parts | None = None
+        self._own_parts: Parts | None = None  # what they were made from
         self._indexer: Indexer | None = None
 
     # ------------------------------------------------------------------------------------------- parts
@@ -112,6 +120,7 @@ class Home:
             given["models_folder"] = self.home / settings.MODELS_FOLDER
             # So that no server has to be asked, nor a model loaded, to open a home.
             given["known_dims"] = {space.embedder: space.dim for space in self.catalog.spaces()}
+            given["environment"] = self.config.environment
         check_settings(component, arguments, section=section, given=GIVEN.get(section, ()))
         return component(*positional, **accepted(component, given), **arguments)
 
@@ -160,7 +169,12 @@ class Home:
     def writers(self) -> Writers:
         """What writes answers, by name."""
         given = {"cutter": self.cutter, "embedder": self.checker, "spending_folder": self.home / SPENDING_FOLDER}
+        given |= {"environment": self.config.environment, "on_usage": self._used}
         return Writers(self.config, given=given, model=self._given_language_model)
+
+    def _used(self, model: str, usage: Usage) -> None:
+        if self.on_usage is not None:
+            self.on_usage(model, usage)
 
     @cached_property
     def rerankers(self) -> Rerankers:
@@ -170,12 +184,15 @@ class Home:
             "cutter": self.cutter,
             "language_model": lambda: self.language_model,
             "prompts": self.prompts,
+            "environment": self.config.environment,
         }
         return Rerankers(self.config, given=given)
 
     @cached_property
     def synonyms(self) -> Synonyms:
         """Words that mean the same: those that come with the package and the home's own."""
+        from headwater.enhance import Synonyms
+
         return Synonyms.read(self.home, self.cutter)
 
     @cached_property
@@ -186,16 +203,22 @@ class Home:
     @cached_property
     def prompts(self) -> Prompts:
         """What models are told."""
+        from headwater.wording import Prompts
+
         return Prompts(self.home / PROMPTS_FOLDER)
 
     @cached_property
     def conversations(self) -> Conversations:
         """What was said and answered in this home."""
+        from headwater.storage.conversations import Conversations
+
         return Conversations(self.home / CONVERSATIONS_FILE, owner=self.owner)
 
     @cached_property
     def chats(self) -> Chats:
         """Conversations as they go on, and answers to look at again."""
+        from headwater.chats import Chats
+
         return Chats(
             store=self.conversations,
             engine=lambda: self.engine,
@@ -206,6 +229,8 @@ class Home:
     @cached_property
     def notes(self) -> SqliteNotes:
         """What a language model wrote about passages."""
+        from headwater.storage.notes import SqliteNotes
+
         return SqliteNotes(self.home / NOTES_FILE)
 
     @cached_property
@@ -247,28 +272,44 @@ class Home:
         return self.sides.active().vectors
 
     @property
+    def parts(self) -> Parts:
+        """What a search works with, over the space that is active now."""
+        own = self.sides.active().parts
+        if self._parts is None or self._own_parts is not own:
+            self._parts = replace(
+                own,
+                rewriter=self._rewriter,
+                reranker=partial(self.rerankers.named, embedder=own.embedder.fingerprint),
+                synonyms=self._variants,
+                related=self._related,
+                calibration=calibration_of(own.embedder.fingerprint),
+            )
+            self._own_parts = own
+        return self._parts
+
+    @property
     def engine(self) -> Engine:
         """The read path, over the space that is active now."""
-        parts = self.sides.active().parts
-        if self._engine is None or self._engine_parts is not parts:
+        from headwater.engine import Engine
+
+        parts = self.parts
+        if self._engine is None or self._engine.parts is not parts:
             writers = self.writers
             self._engine = Engine(
-                replace(
-                    parts,
-                    rewriter=self._rewriter,
-                    reranker=self.rerankers.named,
-                    synonyms=self._variants,
-                    related=partial(Related, catalog=parts.catalog, text_index=parts.text, cutter=parts.cutter),
-                    calibration=calibration_of(parts.embedder.fingerprint),
-                ),
+                parts,
                 writers.default,
                 fallback=writers.fallback,
                 named=writers.named,
                 prompts=self.prompts,
                 checker=self.checker,
             )
-            self._engine_parts = parts
         return self._engine
+
+    def _related(self, inner: Retriever) -> Retriever:
+        from headwater.stages.related import Related
+
+        parts = self.sides.active().parts
+        return Related(inner, catalog=parts.catalog, text_index=parts.text, cutter=parts.cutter)
 
     def _variants(self, text: str) -> list[str]:
         """Other ways to write a question; the table is read at the first."""
@@ -276,6 +317,8 @@ class Home:
 
     def _rewriter(self, options: Options) -> Rewriter | None:
         """What asks in other words for a query with these options: a language model, or nothing."""
+        from headwater.rewrite import ModelRewriter
+
         writer = self.writers.named(options.llm) if options.llm else self.writers.default
         return ModelRewriter(writer, self.prompts) if isinstance(writer, LanguageModel) else None
 
@@ -288,6 +331,8 @@ class Home:
         return self._indexer
 
     def _indexer_of(self, side: Side) -> Indexer:
+        from headwater.indexer import Indexer
+
         if isinstance(side.embedder, Unfit):
             raise SpaceMismatch(str(side.embedder.error))
         ingest = self.config.ingest()
@@ -307,11 +352,15 @@ class Home:
     @cached_property
     def parsers(self) -> Parsers:
         """What reads files, by mime type."""
+        from headwater.parsing import Parsers
+
         return Parsers(self.config.ingest())
 
     @cached_property
     def intake(self) -> Intake:
         """What decides which documents need work, and sees it through."""
+        from headwater.intake import Intake
+
         return Intake(
             catalog=self.catalog,
             indexer=lambda: self.indexer,
@@ -326,6 +375,8 @@ class Home:
     @cached_property
     def origins(self) -> Origins:
         """Where documents come from."""
+        from headwater.origins import Origins
+
         return Origins(
             catalog=self.catalog,
             web=lambda: self.web,
@@ -339,15 +390,39 @@ class Home:
         self.parsers.named(mime)
 
     @cached_property
-    def web(self) -> "Web":
+    def web(self) -> Web:
         """What fetches pages."""
         from headwater.sources.web import Web
 
         return Web(**asdict(self.config.web()))
 
+    def size_bytes(self) -> int:
+        """What the home takes on disk. A file that goes while it is counted, as another process ends, is not there."""
+        found = 0
+        for path in self.home.rglob("*"):
+            with suppress(FileNotFoundError):
+                found += path.stat().st_size if path.is_file() else 0
+        return found
+
+    def jobs(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """How many documents are in each state, with those that a server of the home was given and has not done."""
+        from headwater.storage.ledger import FILE_NAME, Ledger
+
+        done = {state: counts[state] for state in ("empty", "failed")}
+        found = dict.fromkeys(("pending", "processing", "indexed"), 0)
+        found["pending"] = counts["pending"]
+        if (self.home / FILE_NAME).exists():
+            ledger = Ledger(self.home)
+            promised = ledger.jobs.counts()
+            ledger.close()
+            found = {state: number + promised.get(state, 0) for state, number in found.items()}
+        return {**found, "completed": counts["documents"] - sum(done.values()), **done}
+
     @cached_property
     def spaces(self) -> Spaces:
         """Changing the embedder or the chunker, while everybody goes on."""
+        from headwater.spaces import Spaces
+
         return Spaces(
             sides=self.sides,
             indexer_of=self._indexer_of,
@@ -383,7 +458,7 @@ def weighed(config: settings.Config, fingerprint: str) -> settings.Config:
     own = {f"retrieve.{name}": settings.Setting(value, origin) for name, value in asdict(weighing).items()}
     said = [config.settings[name] for name in own if name in config.settings]
     by_hand = not all(one.origin.startswith("preset ") for one in said)
-    return config if by_hand else settings.Config({**config.settings, **own})
+    return config if by_hand else replace(config, settings={**config.settings, **own})
 
 
 def _veiled(name: str, setting: settings.Setting) -> settings.Setting:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
@@ -132,12 +133,21 @@ class Intake:
         total = replace(report, unchanged=report.unchanged + unchanged, missing=tuple(left))
         return replace(total, took_ms=_since(started))
 
-    def add_blob(self, blob: Blob, *, collection: str, labels: Labels) -> Report:
+    def add_blob(self, blob: Blob, *, collection: str, labels: Labels, dry_run: bool = False) -> Report:
         """Add one document whose bytes are at hand; the same bytes under the same uri are no work."""
         started = time.perf_counter()
         uri = blob.uri
         change = Change(uri=uri, kind="put", owner=self.owner, collection=collection, labels=labels, payload=blob)
         known = self.catalog.record(document_id(self.owner, collection, uri))
+        if dry_run:
+            held = known.content_hash.partition(" ")[0] if known is not None and known.state == "completed" else ""
+            same = held == blake2b(blob.data, digest_size=16).hexdigest()
+            return Report(
+                added=int(known is None),
+                updated=int(known is not None and not same),
+                unchanged=int(same),
+                took_ms=_since(started),
+            )
         report = self._apply([change], {uri: known} if known else {}, None)
         return replace(report, took_ms=_since(started))
 

@@ -301,8 +301,12 @@ class TextIndex(Protocol):
         """See what was last flushed, by this process or another."""
         ...
 
-    def search(self, text: str, limit: int, where: Filter) -> list[Scored]:
-        """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text."""
+    def search(self, text: str, limit: int, where: Filter, *, all_of: str = "") -> list[Scored]:
+        """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text.
+
+        With `all_of`, only chunks that hold every word and every pair of Chinese characters of it, in their text or
+        in their document's title.
+        """
         ...
 
     def best_score(self, text: str) -> float:
@@ -429,3 +433,7 @@ class LanguageModel(Protocol):
         Raises BackendError: what failed, and what to do.
         """
         ...
+
+
+# What writes an answer.
+Writer = Generator | LanguageModel

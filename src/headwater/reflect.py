@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from headwater.errors import BackendError
 from headwater.highlight import Terms
 from headwater.protocols import LanguageModel
+from headwater.tokens import language
 from headwater.types import Query, Sentence, Support, Verdict
 from headwater.wording import Fence, Prompts, harmless
 from headwater.write import said_object
@@ -36,6 +37,10 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 # A suggestion is one sentence that goes into the next search; a longer one is talk.
 MAX_SUGGESTION_CHARS: Final = 300
+
+# Before, between and behind the words that were looked for.
+LOOKED_FOR: Final = {"zh": ("查找的词：", "、", "。"), "en": ("Looked for: ", ", ", ".")}
+MAX_WORDS_SHOWN: Final = 8  # more explain nothing
 
 
 class Judgement(NamedTuple):
@@ -66,6 +71,19 @@ def reflect(query: Query, sentences: Sequence[Sentence]) -> Verdict:
     reason = f"{worth.count(1.0)} of {len(worth)} sentences are supported"
     reason += (f", {weak} weakly" if weak else "") + (f", {lacking} not at all" if lacking else "")
     return Verdict(accepted=True, reason=reason, score=score)
+
+
+def looked_for(query: Query) -> str:
+    """A sentence, in the language of the question, with the words of it that were looked for; empty where none were."""
+    terms = Terms.of(query.text)
+    whole = [
+        word
+        for word in terms.words
+        if not any(one.start <= word.start and word.end <= one.end and one[:2] != word[:2] for one in terms.words)
+    ]
+    shown = list(dict.fromkeys(query.text[word.start : word.end] for word in whole))[:MAX_WORDS_SHOWN]
+    lead, between, end = LOOKED_FOR[language(query.text)]
+    return f"{lead}{between.join(shown)}{end}" if shown else ""
 
 
 def judge(

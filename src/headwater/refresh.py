@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headwater.build import KnowledgeBase
@@ -60,8 +60,10 @@ def due(kb: KnowledgeBase, now: float | None = None) -> list[Subscription]:
     return Subscriptions(kb.home).due(time.time() if now is None else now)
 
 
-def refresh(kb: KnowledgeBase, *, now: float | None = None, every: bool = False) -> list[Refreshed]:
-    """Look at what is due, or at all of it; only what changed is worked on.
+def refresh(
+    kb: KnowledgeBase, *, now: float | None = None, every: bool = False, goes_on: Callable[[], bool] = lambda: True
+) -> list[Refreshed]:
+    """Look at what is due, or at all of it, while it `goes_on`; only what changed is worked on.
 
     A page that cannot be had keeps what it brought, and is asked again later and later.
     """
@@ -69,6 +71,8 @@ def refresh(kb: KnowledgeBase, *, now: float | None = None, every: bool = False)
     subscriptions = Subscriptions(kb.home)
     done = []
     for one in subscriptions.all() if every else subscriptions.due(at):
+        if not goes_on():
+            break
         view = kb if one.owner == kb.owner else kb.for_owner(one.owner)
         labels = {"tags": tuple(one.labels.get("tags", ())), "folder": str(one.labels.get("folder", ""))}
         try:

@@ -284,6 +284,7 @@ class _Run:
                 catalog=catalog,
                 text_index=self.parts.text,
                 left=self.clock.left,
+                together=" ".join(self.wording.phrases),
             )
         documents = tuple(dict.fromkeys(held.record.id for held in found))
         if lacking:

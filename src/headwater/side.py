@@ -231,7 +231,7 @@ def made_with(space: Space, config: Config) -> Config:
     kept = {name: setting for name, setting in config.settings.items() if name.partition(".")[0] not in told}
     origin = f"space {space.id}"
     own = {f"{section}.{key}": Setting(value, origin) for section in told for key, value in told[section].items()}
-    return Config({**kept, **own})
+    return replace(config, settings={**kept, **own})
 
 
 def with_own_chunker(config: Config, space: Space | None) -> Config:
@@ -250,7 +250,7 @@ def with_own_chunker(config: Config, space: Space | None) -> Config:
     # A home that was made with a preset is added to without it: nothing is said of cutting, so all stays as it was.
     own = {"use": used} if written else {**told, "use": used}
     kept = {f"chunk.{key}": Setting(value, f"space {space.id}") for key, value in own.items()}
-    return Config({**config.settings, **kept})
+    return replace(config, settings={**config.settings, **kept})
 
 
 def recorded(config: Config, *sections: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from headwater.documents import (
     BOX_UNITS,
@@ -105,6 +105,10 @@ class Scored(NamedTuple):
     score: float
 
 
+# As a model's name: no model, the documents' own sentences.
+EXTRACTIVE: Final = "extractive"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How to search and answer. Request over collection over preset over default."""
@@ -140,7 +144,7 @@ class Options:
     max_context_tokens: int = 3000
     pack: Literal["skip", "greedy_stop"] = "skip"  # what does not fit is left out, or ends the context
     max_sentences: int = 3
-    llm: str = ""  # the model that writes; empty for the one of the settings
+    llm: str = ""  # the model that writes; empty for the one of the settings, EXTRACTIVE for none
     template: str = ""  # the prompt's name; empty for the one of the settings
     unsupported: Literal["mark", "remove"] = "mark"  # what becomes of a sentence that no passage bears out
     reflect: bool = False

@@ -11,13 +11,13 @@ from threading import Lock
 from typing import Any
 
 from headwater.config import Config
-from headwater.engine import EXTRACTIVE, Writer
 from headwater.errors import UnknownComponent
-from headwater.protocols import Generator, LanguageModel
+from headwater.protocols import Generator, LanguageModel, Writer
 from headwater.registry import accepted, check_settings, load
+from headwater.types import EXTRACTIVE
 
 # Keyword arguments that a writer gets from the home when it names them; settings may not give them.
-GIVEN = ("cutter", "embedder", "spending_folder")
+GIVEN = ("cutter", "embedder", "spending_folder", "environment", "on_usage")
 
 
 class Writers:

@@ -45,6 +45,7 @@ LAYERS: list[set[str]] = [
     {"home"},
     {"views"},
     {"forget"},
+    {"contents"},
     {"build"},
     {"archive", "refresh", "evaluate", "testing", "adapters"},
     {"server"},

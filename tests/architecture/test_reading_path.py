@@ -46,6 +46,7 @@ def test_ask_runs_through_at_most_eight_files(tmp_path: Path) -> None:
     (tmp_path / "dam.md").write_text("# The dam\n\nThe dam opened in 1936. It is 221 metres tall.\n", encoding="utf-8")
     with open_home(tmp_path / "kb") as kb:
         kb.add(tmp_path / "dam.md")
+        kb.ask("When did the dam open?")  # so that all is imported: importing a module is not reading through it
     seen: set[str] = set()
 
     def part(frame: FrameType) -> tuple[str, ...]:

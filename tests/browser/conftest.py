@@ -205,8 +205,10 @@ def server(
 def opened(browser: Any) -> Callable[..., Any]:
     """Opens a page on a server; what goes wrong in it, and every request, is on `page.seen`."""
 
-    def open_page(served: Served, **options: Any) -> Any:
+    def open_page(served: Served, *, key: str = "", **options: Any) -> Any:
         context = browser.new_context(**{"viewport": WIDE, "locale": "en-GB", **options})
+        if key:
+            context.add_init_script(f"localStorage.setItem('headwater.key', '{key}')")
         page = context.new_page()
         page.set_default_timeout(20_000)
         page.seen = {"errors": [], "requests": [], "dialogs": []}

@@ -3,6 +3,8 @@
 Run by `make screenshots`. A folder to write to is the only argument.
 """
 
+import json
+import re
 import sys
 import tempfile
 import time
@@ -28,6 +30,7 @@ def main(folder: Path) -> None:
     if not chromium:
         sys.exit("screenshots need Chromium: apt-get install chromium")
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
+        _sections(Path(work) / "home" / "eval" / "sections")
         served = Served(Path(work) / "home")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
@@ -45,6 +48,23 @@ def main(folder: Path) -> None:
             served.stop()
 
 
+def _sections(folder: Path) -> None:
+    """A test set that is not easy: a section of the sample without its heading, to be found by its heading."""
+    from headwater import sample
+
+    (folder / "qrels").mkdir(parents=True)
+    texts, queries, grades = [], [], ["query-id\tcorpus-id\tscore"]
+    for path in sorted((Path(sample.__file__).parent / "station").rglob("*.md")):
+        for heading, body in re.findall(r"^## (.+)\n+((?:(?!## ).*\n?)+)", path.read_text(encoding="utf-8"), re.M):
+            id = f"{len(texts)}"
+            texts.append({"_id": id, "title": "", "text": body.strip()})
+            queries.append({"_id": id, "text": f"{heading} {path.stem.replace('-', ' ')}"})
+            grades.append(f"{id}\t{id}\t1")
+    for name, rows in (("corpus.jsonl", texts), ("queries.jsonl", queries)):
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "qrels" / "test.tsv").write_text("\n".join(grades) + "\n", encoding="utf-8")
+
+
 def _fill(browser: Any, served: Served, work: Path) -> None:
     page = browser.new_page(locale="en-GB")
     page.goto(served.url)
@@ -60,10 +80,18 @@ def _fill(browser: Any, served: Served, work: Path) -> None:
     wait_until(page, "document.querySelectorAll('[data-state=completed]').length >= 22", seconds=60)
     page.goto(f"{served.url}/#/quality")
     for preset in ("fast", "balanced"):
+        page.get_by_label("Test set").select_option("sections")
         page.get_by_label("Preset").select_option(preset)
         page.get_by_role("button", name="Measure", exact=True).click()
         page.wait_for_timeout(500)
         wait_until(page, "!document.body.innerText.includes('Measuring')", seconds=120)
+    page.get_by_label("Questions").select_option("sections")
+    for name in ("Hybrid", "Meaning"):
+        page.get_by_role("group", name="Find by").get_by_label(name, exact=True).check()
+    page.get_by_role("button", name="Try them").click()
+    page.locator(".ways tbody tr").first.wait_for(timeout=120_000)
+    page.get_by_role("button", name=re.compile("^Apply: ")).first.click()
+    page.get_by_role("heading", name="Applied").wait_for()
     _ask(page, served, "How do I replace a PPR-9087?")
     page.get_by_role("button", name="Helpful", exact=True).click()
     page.close()
@@ -103,6 +131,12 @@ def _take(page: Any, served: Served, folder: Path, kind: str) -> None:
             page.get_by_role("button", name="Compare").nth(0).click()
             page.wait_for_timeout(800)
         _save(page, folder / f"{name}-{kind}.png")
+        if name == "quality":
+            page.locator(".card").filter(has=page.get_by_role("heading", name="Tune")).evaluate(
+                "(one) => one.scrollIntoView()"
+            )
+            page.wait_for_timeout(300)
+            _save(page, folder / f"tune-{kind}.png")
     page.goto(f"{served.url}/#/library")
     page.get_by_role("link", name="Leave").first.click()
     page.wait_for_timeout(1200)

@@ -92,6 +92,26 @@ def test_what_is_sent_for_the_whole_page_is_small(server: Any) -> None:
         assert gzip.decompress(sent) == path.read_bytes()
         assert "unsafe" not in policy and "script-src 'self'" in policy and "style-src 'self'" in policy
     assert total < MAX_WEIGHT / 2
+    print(f"{total} bytes for all {len(list(PAGE.iterdir()))} files")
+
+
+def test_all_views_together_are_light_and_ask_nobody_else(server: Any, opened: Any) -> None:
+    """What a browser fetches for every view of the page, over the wire."""
+    page = opened(server)
+    place = document_place(page, "Leave")
+    for one in (*PLACES, place):
+        visit(page, one)
+    names = [path.name for path in PAGE.iterdir() if path.suffix in (".js", ".css")]
+    sizes = page.evaluate(
+        "Object.fromEntries(performance.getEntriesByType('resource').map((one) => "
+        "[one.name.split('/').pop(), one.encodedBodySize]))"
+    )
+    assert set(names) <= set(sizes)
+    assert 20_000 < sum(sizes[name] for name in names) < MAX_WEIGHT / 2
+    assert {url.split("/")[2] for url in page.seen["requests"] if not url.startswith("blob:")} == {
+        server.url.split("/")[2]
+    }
+    page.context.close()
 
 
 @pytest.mark.parametrize("width", [320, 768])
@@ -149,11 +169,15 @@ def test_the_language_follows_the_browser_and_can_be_chosen(server: Any, opened:
 def test_no_serious_barrier_on_any_view(server: Any, opened: Any, axe: str, scheme: str) -> None:
     page = opened(server, color_scheme=scheme)
     found = []
+    every = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+    rules: Any = (
+        every if scheme == "light" else {"type": "rule", "values": ["color-contrast"]}
+    )  # all that a theme changes
     places = [*PLACES, document_place(page, "Leave")]
 
     def examine(where: str) -> None:
         page.evaluate(axe)
-        told = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})")
+        told = page.evaluate("(only) => axe.run(document, {runOnly: only})", rules)
         for one in told["violations"]:
             if one["impact"] in ("serious", "critical"):
                 found.append((where, one["id"], [node["html"][:160] for node in one["nodes"][:3]]))
@@ -200,10 +224,29 @@ def test_every_character_of_a_document_is_shown_once(server: Any, opened: Any, p
     page.context.close()
 
 
+NAME = "<img src=x onerror=window.pwned='{0}'>"  # without a slash: it may be the name of a file or a folder
+
+
 def test_hostile_documents_run_nothing(tmp_path: Path, serve: Any, opened: Any, until: Any) -> None:
-    served = serve(tmp_path / "home")
+    """Whatever a text, a title, or the name of anything is: a file, a collection, a test set, a key, a model."""
+    from headwater.storage.ledger import Ledger
+
+    home = tmp_path / "home"
+    for folder in (home, home / "eval" / NAME.format("set") / "qrels"):
+        folder.mkdir(parents=True, exist_ok=True)
+    judged = {"corpus.jsonl": {"_id": "1", "title": "", "text": "Zebra."}, "queries.jsonl": {"_id": "1", "text": "<b>"}}
+    for name, row in judged.items():
+        (home / "eval" / NAME.format("set") / name).write_text(json.dumps(row) + "\n", encoding="utf-8")
+    grades = "query-id\tcorpus-id\tscore\n1\t1\t1\n"
+    (home / "eval" / NAME.format("set") / "qrels" / "test.tsv").write_text(grades, encoding="utf-8")
+    model = '[llm."{0}"]\nmodel = "{0}"\nbase_url = "http://127.0.0.1:9/v1"\n'.format(NAME.format("model"))
+    (home / "headwater.toml").write_text(model, encoding="utf-8")
+    ledger = Ledger(home)
+    key = ledger.keys.create("local", name=HOSTILE.format("key"), rights="admin")[1]
+    ledger.close()
+    served = serve(home)
     try:
-        _hostile(opened(served), served, until)
+        _hostile(opened(served, key=key), served, until)
     finally:
         served.stop()
 
@@ -223,6 +266,10 @@ def _hostile(page: Any, served: Any, until: Any) -> None:
     }
     chosen = [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files.items()]
     page.goto(f"{served.url}/#/library")
+    page.get_by_role("button", name="New collection").click()
+    page.get_by_label("Name of the collection").fill(NAME.format("collection"))
+    page.get_by_role("button", name="Make it").click()
+    page.get_by_text("No document here").wait_for()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Add files").first.click()
     chooser.value.set_files(chosen)
@@ -230,13 +277,22 @@ def _hostile(page: Any, served: Any, until: Any) -> None:
     links = [one.get_attribute("href") for one in page.locator("td.name a").all()]
     assert len(links) >= 3
     page.goto(f"{served.url}/#/ask")
-    for question in ("How many melons does the zebra eat a day?", "How many buckets of tea does the okapi drink?"):
+    asked = f"How many melons does the zebra eat a day? {NAME.format('question')}"
+    for question in (asked, "How many buckets of tea does the okapi drink?"):
         page.locator("#question").fill(question)
         page.keyboard.press("Enter")
         until(page, "!document.querySelector('.steps')")
-        for cite in page.locator(".cite").all():
+        for cite in page.locator(".cite").all()[-2:]:
             cite.click()
-            page.wait_for_timeout(300)
+            page.wait_for_selector(".source .prose, .source .quoted")
+        page.get_by_role("button", name="Helpful", exact=True).last.click()
+    page.get_by_role("button", name="History").click()
+    page.locator("dialog .listed li button").first.wait_for()
+    assert "onerror" in page.locator("dialog").inner_text()
+    page.locator("dialog").get_by_role("button", name="Delete").last.click()  # what it says in passing
+    page.locator("dialog .toast").get_by_role("button", name="Undo").click()
+    page.keyboard.press("Escape")
+    shown: dict[str, str] = {}
     for place in (
         "search?q=zebra",
         "search?q=okapi&compare=1",
@@ -246,13 +302,28 @@ def _hostile(page: Any, served: Any, until: Any) -> None:
         *(link[2:] for link in links),
     ):
         visit(page, place)
-        for button in page.locator(".hit .title").all()[:3]:
+        for button in page.locator(".hit .title").all()[:2]:
             button.click()
-            page.wait_for_timeout(200)
+            page.wait_for_selector(".source .prose, .source .quoted")
+        if place == "search?q=zebra":
+            page.locator(".hit").first.get_by_role("button", name="Why?").click()
+            page.locator("dialog .shelf").wait_for()
+            page.keyboard.press("Escape")
+        if place == "quality":
+            page.get_by_label("Test set").select_option(NAME.format("set"))
+            page.get_by_role("button", name="Measure", exact=True).click()
+            until(page, "document.querySelectorAll('.plot').length === 2", seconds=60)
+            page.get_by_label("Questions").select_option(NAME.format("set"))
+            page.get_by_role("button", name="Try them").click()
+            page.locator(".ways tbody tr").first.wait_for(timeout=60_000)
+        shown[place.split("?")[0]] = page.locator("main").inner_text()
         assert page.evaluate("window.pwned") is None, place
         strange = 'main img:not([src^="blob:"]), main script, main iframe, main [onclick]'
         assert page.locator(strange).count() == 0, place
         assert page.evaluate("[...document.links].filter((one) => /^javascript:/i.test(one.href)).length") == 0, place
+    # They were there to be seen, as the plain texts that they are.
+    assert "'collection'" in shown["library"] and "'set'" in shown["quality"] and "'question'" in shown["quality"]
+    assert "'key'" in shown["system"] and "'model'" in shown["system"] and "'name'" in shown["library"]
     assert page.seen["dialogs"] == []
     assert [one for one in page.seen["errors"] if "Content Security" in one] == []
     elsewhere = [url for url in page.seen["requests"] if not url.startswith((served.url, "blob:"))]
@@ -265,18 +336,25 @@ def test_keys_are_asked_for_where_they_exist(tmp_path: Path, opened: Any, serve:
     import sys
 
     home = tmp_path / "home"
-    command = [sys.executable, "-m", "headwater", "key", "create", "--home", str(home), "--json"]
+    command = [sys.executable, "-m", "headwater", "key", "create", "--rights", "admin", "--home", str(home), "--json"]
     made = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     served = serve(home)
     try:
         page = opened(served)
         page.get_by_role("heading", name="Sign in").wait_for()
+        page.keyboard.press("Escape")  # there is nothing to see without a key
         page.get_by_label("Key", exact=True).fill("wrong")
         page.get_by_role("button", name="Sign in").click()
         page.get_by_text("unknown, revoked or expired").wait_for()
         page.get_by_label("Key", exact=True).fill(made["key"])
         page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("heading", name="Nothing to read yet").wait_for()
+        page.get_by_role("heading", name="Ask your documents").wait_for()
+        page.reload()  # the key is kept
+        page.get_by_role("heading", name="Ask your documents").wait_for()
+        page.goto(f"{served.url}/#/system")
+        page.get_by_role("button", name="Revoke: local").click()
+        page.get_by_text("The key of local is being revoked").wait_for()
+        page.get_by_role("heading", name="Sign in").wait_for()  # it was its own key
         page.context.close()
     finally:
         served.stop()

@@ -243,6 +243,41 @@ def test_a_set_is_measured_and_two_runs_are_compared(page: Any, until: Any) -> N
     assert page.locator(".plot rect").count() > 6
 
 
+def test_a_way_to_search_is_found_applied_and_taken_back(page: Any, server: Any, until: Any) -> None:
+    ask(page, "How many weeks of leave are parents entitled to?")
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    page.get_by_text("It is kept under Quality").wait_for()
+    page.goto(f"{server.url}/#/search?q=turbine%20blades")
+    page.get_by_role("button", name="The right one").first.click()
+    until(page, "document.querySelector('.hit [aria-pressed=true]')")
+    page.goto(f"{server.url}/#/quality")
+    page.get_by_label("Questions").select_option(label="What people marked (2)")
+    for name in ("Hybrid", "Words"):
+        page.get_by_role("group", name="Find by").get_by_label(name, exact=True).check()
+    for name in ("30 %", "50 %", "70 %"):
+        page.get_by_label(name).uncheck()
+    page.get_by_text("Up to 4 ways").wait_for()
+    page.get_by_role("button", name="Try them").click()
+    page.locator(".ways tbody tr").first.wait_for(timeout=60_000)
+    ways = page.locator(".ways tbody th").all_inner_texts()
+    assert sorted(ways) == ["As it was set", "Not looked at again", "Words", "Words, not looked at again"]
+    # Every difference has its interval.
+    assert (
+        len(re.findall(r"[+−±]0\.\d{3} \([+−±]\d\.\d{3} … [+−±]\d\.\d{3}\)", page.locator(".ways").inner_text())) == 3
+    )
+    page.get_by_role("button", name="Apply: Words", exact=True).click()
+    page.get_by_text("All collections now searches like this: Words.").wait_for()
+    assert 'mode = "keyword"' in (server.home / "headwater.toml").read_text(encoding="utf-8")
+    page.goto(f"{server.url}/#/search?q=turbine%20blades&top=5")
+    page.get_by_text("· Words").first.wait_for()
+    page.goto(f"{server.url}/#/quality")
+    page.get_by_role("button", name=re.compile("^Undo: All collections")).click()
+    page.get_by_text("Undone: it searches as before.").wait_for()
+    assert "keyword" not in (server.home / "headwater.toml").read_text(encoding="utf-8")
+    page.goto(f"{server.url}/#/search?q=turbine%20blades&top=20")
+    page.get_by_text("· Hybrid").first.wait_for()
+
+
 def test_the_system_says_where_settings_come_from(page: Any) -> None:
     page.goto(page.url.split("#")[0] + "#/system")
     page.get_by_role("cell", name="preset balanced").first.wait_for()

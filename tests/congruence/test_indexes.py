@@ -157,6 +157,9 @@ def test_tantivy_with_the_last_changes_beside_it(
             got = index.search(query, 1_000, where)
             assert got == reader.search(query, 1_000, where)
             assert sorted(ids_of(got)) == sorted(ids_of(reference.search(query, 1_000, where)))
+            for all_of in (query, query[:3]):
+                mine = index.search(query, 1_000, where, all_of=all_of)
+                assert sorted(ids_of(mine)) == sorted(ids_of(reference.search(query, 1_000, where, all_of=all_of)))
             assert got == sorted(got, key=lambda scored: (-scored.score, scored.chunk_id))
         index.close()
 

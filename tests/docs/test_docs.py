@@ -14,6 +14,7 @@ import headwater
 from headwater import errors
 from headwater.cli import cli
 from headwater.config import preset_names
+from headwater.contents import Contents
 from headwater.filters import parse, to_text
 from headwater.home import effective_settings
 
@@ -116,7 +117,7 @@ def test_every_public_name_is_documented_and_exists() -> None:
 
 def test_every_method_is_documented_and_exists() -> None:
     described = set(re.findall(r"`(\w+)\(", sections(read("python.md"))["KnowledgeBase"]))
-    found = vars(headwater.KnowledgeBase).items()
+    found = {**vars(Contents), **vars(headwater.KnowledgeBase)}.items()
     assert described == {name for name, member in found if inspect.isfunction(member) and not name.startswith("_")}
 
 

@@ -71,7 +71,7 @@ def test_another_question_leaves_the_subject_behind(kb: KnowledgeBase) -> None:
     other = kb.chat("What does error PPR-9087 mean?", conversation=first.conversation_id)
     assert "intake is blocked" in other.text
     assert all(citation.uri.endswith("pump.md") for citation in other.citations)
-    assert kb.chat("Which canteen serves fish?", conversation=first.conversation_id).text == REFUSALS["en"]
+    assert kb.chat("Which canteen serves fish?", conversation=first.conversation_id).text.startswith(REFUSALS["en"])
 
 
 def test_conversations_persist(home: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_search_that_finds_no_answer_is_a_refusal(home: Path) -> None:
     calls = [("search_knowledge", {"question": "Which canteen serves fish?"})]
     with ChatServer(calls, "The material does not say.") as server, with_model(home, server) as kb:
         answer = kb.chat("Which canteen serves fish?")
-    assert (answer.refused, answer.text, answer.citations) == (True, REFUSALS["en"], ())
+    assert answer.refused and answer.text.startswith(REFUSALS["en"]) and answer.citations == ()
 
 
 def test_models_are_chosen_by_name(home: Path) -> None:

@@ -83,6 +83,48 @@ def test_a_widened_chunk_is_not_taken_for_the_chunk_it_grew_from() -> None:
     assert after > before
 
 
+def with_cosines(texts: list[str], cosines: list[float | None]) -> list[Hit]:
+    """Hits as hybrid search gives them: one without a cosine was found by its words alone."""
+    return [
+        replace(hit, scores={} if cosine is None else {"semantic": cosine})
+        for hit, cosine in zip(hits_of(texts), cosines, strict=True)
+    ]
+
+
+def test_the_cosine_of_a_better_embedder_counts_where_it_is_given_a_say() -> None:
+    hits = with_cosines(["Flood gates are tested in May."] * 3, [0.2, 0.8, None])
+    alone = LateInteraction().score("flood gates", hits, deadline_seconds=60.0)
+    assert alone[0] == alone[1] == alone[2]
+    low, high, none = LateInteraction(meaning_weight=0.6).score("flood gates", hits, deadline_seconds=60.0)
+    assert high > low == none == alone[0]
+
+
+def test_cosines_that_are_all_alike_change_no_order() -> None:
+    hits = with_cosines(["Flood gates are tested in May.", "The canteen opens at noon."], [0.4, 0.4])
+    gates, canteen = LateInteraction(meaning_weight=0.6).score("flood gates", hits, deadline_seconds=60.0)
+    assert gates > canteen
+
+
+def test_without_cosines_the_say_is_nothing() -> None:
+    hits = hits_of(["Flood gates are tested in May.", "The canteen opens at noon."])
+    weighed = LateInteraction(meaning_weight=0.6).score("flood gates", hits, deadline_seconds=60.0)
+    assert weighed == LateInteraction().score("flood gates", hits, deadline_seconds=60.0)
+
+
+def test_long_questions_are_multiplied_in_parts_too() -> None:
+    """A product is made of a few pieces at a time; how many must make no difference."""
+    model = load()
+    texts = ["The dam on the river is 221 metres tall. " * 20, "员工每年享有十五天带薪年假，试用期三个月。" * 9]
+    passages = [np.array(p, dtype=np.int32) for p in model.segment([model.runs(t) for t in texts])]
+    asked = rerank._question(model, " ".join(texts))
+    assert asked is not None
+    different = np.unique(np.concatenate(passages))
+    vectors = model.table[different].astype(np.float32)
+    whole = asked.vectors @ (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).T
+    assert len(different) > rerank.LEAST_AT_ONCE
+    np.testing.assert_allclose(rerank._cosines(model, asked, different), whole, atol=1e-5)
+
+
 def test_a_start_that_does_not_fit_the_time_left_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(load()), "is_ready", property(lambda self: False))
     with pytest.raises(BackendError, match="are left"):
@@ -90,8 +132,8 @@ def test_a_start_that_does_not_fit_the_time_left_is_not_begun(monkeypatch: pytes
     assert LateInteraction().score("flood", hits_of(["flood"]), deadline_seconds=10.0)
 
 
-def test_no_time_in_the_middle_is_said() -> None:
-    scored("warm", hits_of([f"warm {n}" for n in range(20)]))
+def test_no_time_in_the_middle_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(load()), "is_ready", property(lambda self: True))
     with pytest.raises(BackendError, match="no time"):
         LateInteraction().score("flood", hits_of([f"flood {n}" for n in range(20)]), deadline_seconds=0.0)
 

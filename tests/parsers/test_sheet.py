@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import EmptyDocument, SourceError
+from headwater.kinds import kind_of
 from headwater.parsers._numberformat import number_format
 from headwater.parsers.sheet import SheetParser
 from headwater.types import Blob, Document
@@ -256,6 +257,67 @@ def test_every_value_is_in_the_text(rows: list[list[Any]]) -> None:
             assert " ".join(f"值{cell}".split()).replace("|", "\\|") in text.replace("\n", " ") or "|" in cell
         else:
             assert str(cell).upper() in text
+
+
+def test_what_stands_left_of_a_table_is_not_lost(sound: Sound) -> None:
+    book = openpyxl.Workbook()
+    book.active.append([None, None, "站名", "水位"])
+    for number in range(60):
+        book.active.append([None, None, f"站{number}", number])
+    book.active.append(["far down", None, "站60", 60])
+    book.active.append([])
+    book.active.append(["note", "检查", None])
+    text = sound(parse(saved(book))).text
+    assert "| 站60 | 60 | A: far down |" in text and "站名" in text
+    assert "note" in text and "检查" in text
+
+
+def binary_record(kind: int, body: bytes = b"") -> bytes:
+    """A record of the binary workbook: kind and length by seven bits, then the body."""
+    length, written = len(body), b""
+    while length > 0x7F:
+        written, length = written + bytes([length & 0x7F | 0x80]), length >> 7
+    named = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])
+    return named + written + bytes([length]) + body
+
+
+def wide(text: str) -> bytes:
+    return struct.pack("<I", len(text)) + text.encode("utf-16-le")
+
+
+def binary_book(rows: list[list[Any]], sheet: str) -> bytes:
+    """The least that is a workbook in the binary format: begin and end of book, sheets and rows."""
+    cells = binary_record(129) + binary_record(148, struct.pack("<IIII", 0, len(rows), 0, 9)) + binary_record(145)
+    for number, row in enumerate(rows):
+        cells += binary_record(0, struct.pack("<IIHBBBI", number, 0, 300, 0, 0, 0, 0))
+        for column, value in enumerate(row):
+            place = struct.pack("<II", column, 0)
+            said = (6, wide(value)) if isinstance(value, str) else (5, struct.pack("<d", value))
+            cells += binary_record(said[0], place + said[1])
+    named = binary_record(156, struct.pack("<II", 0, 1) + wide("r1") + wide(sheet))
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    relation = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        '<Relationship Id="r1" Type="{}" Target="{}"/></Relationships>'
+    )
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        kinds = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
+        archive.writestr("[Content_Types].xml", kinds)
+        archive.writestr("_rels/.rels", relation.format(f"{office}/officeDocument", "xl/workbook.bin"))
+        book = binary_record(131) + binary_record(143) + named + binary_record(144) + binary_record(132)
+        archive.writestr("xl/workbook.bin", book)
+        archive.writestr("xl/_rels/workbook.bin.rels", relation.format(f"{office}/worksheet", "worksheets/sheet1.bin"))
+        archive.writestr("xl/worksheets/sheet1.bin", cells + binary_record(146) + binary_record(130))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", ["levels.xlsb", "levels.xlsx", ""])
+def test_the_binary_format_is_read_whatever_it_is_called(sound: Sound, name: str) -> None:
+    data = binary_book([["站名", "水位"], ["老桥", 7.42], ["新桥", 3.0]], "水位表")
+    document = sound(parse(data, name or "stdin:1", kind_of(name, data)))
+    assert document.text == "水位表\n\n| 站名 | 水位 |\n| 老桥 | 7.42 |\n| 新桥 | 3 |\n"
+    assert document.blocks[-1].header == "站名 | 水位"
 
 
 def test_opendocument(sound: Sound) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -190,3 +191,45 @@ def test_groups_that_go_too_deep_are_told() -> None:
     document = parse(saved(show))
     assert "lost" not in document.text
     assert any("more than 50 groups deep" in problem for problem in document.problems)
+
+
+ODP = """<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+ xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"
+ xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"
+ xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0"
+ xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"><office:body><office:presentation>
+<draw:page draw:name="page1">
+<draw:frame presentation:class="outline"><draw:text-box><text:list><text:list-item><text:p>Watch the gauge</text:p>
+<text:list><text:list-item><text:p>every hour</text:p></text:list-item></text:list></text:list-item></text:list>
+</draw:text-box></draw:frame>
+<draw:frame presentation:class="title"><draw:text-box><text:p>防汛值班</text:p></draw:text-box></draw:frame>
+<draw:g><draw:custom-shape><text:p>Call the pump house</text:p></draw:custom-shape></draw:g>
+<presentation:notes><draw:frame><draw:text-box><text:p>Mention the 2023 flood.</text:p></draw:text-box></draw:frame>
+</presentation:notes></draw:page>
+<draw:page draw:name="page2"><draw:frame><table:table><table:table-row>
+<table:table-cell><text:p>站点</text:p></table:table-cell>
+<table:table-cell><text:p>水位</text:p></table:table-cell></table:table-row><table:table-row>
+<table:table-cell><text:p>东闸</text:p>
+</table:table-cell><table:table-cell><text:p>3.2</text:p></table:table-cell></table:table-row></table:table>
+</draw:frame></draw:page>
+<draw:page draw:name="page3"><draw:frame><draw:image/></draw:frame></draw:page>
+</office:presentation></office:body></office:document-content>"""
+
+
+def test_opendocument(sound: Sound) -> None:
+    kind = "application/vnd.oasis.opendocument.presentation"
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("mimetype", kind)
+        archive.writestr("content.xml", ODP)
+    document = sound(parse(stream.getvalue(), "talks/flood.odp", kind))
+    assert [section.title for section in document.structure] == ["防汛值班", "Slide 2", "Slide 3"]
+    assert "- Watch the gauge\n  - every hour\n" in document.text
+    assert "Call the pump house" in document.text
+    assert "| 东闸 | 3.2 |" in document.text
+    assert [block.kind for block in document.blocks] == ["note", "table"]
+    assert document.text[slice(*document.blocks[0].span)] == "Mention the 2023 flood."
+    assert len(document.page_starts) == 3
+    assert document.coverage["slides"] == 3
+    assert document.coverage["slides_with_text"] == 2
+    assert document.problems == ("slides without any text: 3",)

@@ -60,9 +60,12 @@ def test_an_answer_cites_the_exact_words(filled: Any, question: str, uri: str, p
 @pytest.mark.parametrize(
     ("question", "refusal"),
     [
-        ("Which programming language is the payroll written in?", REFUSALS["en"]),
-        ("食堂星期五供应什么菜？", REFUSALS["zh"]),
-        ("What does error ZZ-1234 mean?", REFUSALS["en"]),
+        (
+            "Which programming language is the payroll written in?",
+            f"{REFUSALS['en']} Looked for: programming, language, payroll, written.",
+        ),
+        ("食堂星期五供应什么菜？", f"{REFUSALS['zh']}查找的词：食堂、星期五、供应、菜。"),
+        ("What does error ZZ-1234 mean?", f"{REFUSALS['en']} Looked for: error, ZZ-1234, mean."),
     ],
 )
 def test_without_evidence_it_refuses_in_the_language_of_the_question(filled: Any, question: str, refusal: str) -> None:
@@ -74,9 +77,12 @@ def test_without_evidence_it_refuses_in_the_language_of_the_question(filled: Any
 
 
 def test_with_nothing_to_show_it_says_so(shelf: Any) -> None:
-    for language, question in (("en", "Who built the dam?"), ("zh", "大坝是谁建的？")):
+    for language, question, words in (
+        ("en", "Who built the dam?", " Looked for: built, dam."),
+        ("zh", "大坝是谁建的？", "查找的词：大坝、建。"),
+    ):
         answer = shelf.engine().ask(Query(text=question))
-        assert (answer.refused, answer.text, answer.hits) == (True, NOTHING_FOUND[language], ())
+        assert (answer.refused, answer.text, answer.hits) == (True, NOTHING_FOUND[language] + words, ())
 
 
 def test_the_stream_ends_with_the_answer_and_holds_its_sentences(filled: Any) -> None:
@@ -129,7 +135,7 @@ def test_where_nothing_stands_it_refuses(filled: Any, unsupported: Any) -> None:
     invented = Says("Parental leave is 40 weeks [1]. The director owns 40 yachts in Monaco [1].")
     *events, answer = filled.engine(invented).stream(query)
     assert isinstance(answer, Answer)
-    assert (answer.refused, answer.text, answer.citations) == (True, REFUSALS["en"], ())
+    assert answer.refused and answer.text.startswith(REFUSALS["en"]) and answer.citations == ()
     assert answer.hits
     assert isinstance(events[-1], Restart) == (unsupported == "mark")  # only what was shown is taken back
 

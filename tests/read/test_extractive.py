@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from headwater.cite import cite
 from headwater.models.extractive import MIN_FOREIGN_COSINE, ExtractiveGenerator
+from headwater.models.static import StaticEmbedder
 from headwater.protocols import Generator
 from headwater.statements import statements
 from headwater.types import Chunk, Context, Hit, Options, Query, Record, Span
@@ -121,8 +123,86 @@ def test_a_row_of_a_table_is_quoted_as_a_row() -> None:
     head = "| Code | Meaning |\n|---|---|\n"
     table = f"{head}| E-11 | No echo |\n| E-14 | Weak echo. Clean the antenna |\n| E-21 | Low power |\n"
     said = answer("What is the meaning of code E-14?", table)
-    assert said[0] == "| E-14 | Weak echo. Clean the antenna | [1]\n"
-    assert not any("Code" in line or "---" in line for line in said)
+    assert said == ["Code: E-14; Meaning: Weak echo. Clean the antenna. [1]\n"]
+    (sentence,) = cite(said, context("x", table))
+    (citation,) = sentence.citations
+    assert (citation.quote, sentence.support) == ("| E-14 | Weak echo. Clean the antenna |", "supported")
+    assert sentence.text == "Code: E-14; Meaning: Weak echo. Clean the antenna [1]."
+
+
+def test_a_row_without_the_head_of_its_table_is_quoted_as_it_stands() -> None:
+    rows = "| E-11 | No echo |\n| E-14 | Weak echo |\n| E-21 | Low power |\n"
+    assert answer("What is the meaning of code E-14?", rows) == ["| E-14 | Weak echo | [1]\n"]
+
+
+def test_a_chinese_table_is_read_in_chinese() -> None:
+    table = "| 站点 | 票价 |\n| --- | --- |\n| 上站 | 100元 |\n| 下站 | 80元 |\n"
+    assert answer("上站的票价是多少？", table)[0] == "站点：上站；票价：100元。 [1]\n"
+
+
+GUIDE = """软件包管理手册
+
+目录
+
+2.1.6 软件包依赖关系 ........ 12
+2.1.7 软件仓库 ........ 14
+
+首页 > 手册 > 软件包依赖关系
+
+2.1.6 软件包依赖关系
+
+每个软件包在控制文件里写明需要哪些别的软件包。
+安装时会先装好它们。
+
+2.1.7 软件仓库
+
+仓库放在镜像站上。
+"""
+
+
+@pytest.mark.parametrize("question", ["什么是软件包依赖关系？", "软件包依赖关系", "软件包的依赖关系写在哪里？"])
+@pytest.mark.parametrize("embedder", [None, StaticEmbedder()], ids=["words", "meaning"])
+def test_headings_contents_and_menus_are_no_answers(question: str, embedder: Any) -> None:
+    said = list(ExtractiveGenerator(embedder=embedder).generate(context(question, GUIDE, title="软件包管理手册")))
+    assert any("控制文件" in line for line in said)
+    assert not any(name in line for line in said for name in ("2.1", "....", "首页", "目录", "手册"))
+
+
+def test_a_title_is_said_where_nothing_else_has_what_is_asked() -> None:
+    said = answer("LS-22", "Rope inspection\n\n1.2.3 Document LS-22\n", title="Rope")
+    assert said == ["1.2.3 Document LS-22 [1]\n"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("2.1.6 软件包依赖关系", "title"),
+        ("3.2 Scope of delivery", "title"),
+        ("第三章 总则", "title"),
+        ("附录A 术语表", "title"),
+        ("Chapter 4 The river", "title"),
+        ("**Fees**", "title"),
+        ("Installation .......... 17", "title"),
+        ("Home > Docs > Install", "title"),
+        ("Opening hours", "title"),
+        ("Opening hours: 9 to 17", "sentence"),
+        ("2.5 kg of flour", "sentence"),
+        ("第五条 员工应当遵守规定。", "sentence"),
+        ("Room 12", "sentence"),
+        ("The pump stands in the cellar of the old mill and is never switched off", "sentence"),
+        ("2024年 > 2023年，增长百分之五。", "sentence"),
+        ("等等……", "sentence"),
+    ],
+)
+def test_titles_are_told_from_what_says_something(line: str, kind: str) -> None:
+    (found, *_) = statements(f"{line}\n\nMore text follows here.\n")
+    assert (found.kind, found.start, found.end) == (kind, 0, len(line))
+
+
+def test_numbered_items_are_no_titles_when_they_follow_each_other() -> None:
+    text = "办理流程：\n一、提交申请\n二、部门审批\n三、人事备案\n"
+    assert [one.kind for one in statements(text)] == ["sentence"] * 4
+    assert [one.kind for one in statements("一、适用范围\n本规定适用于全体员工。\n")] == ["title", "sentence"]
 
 
 def test_a_foreign_passage_needs_the_cosine() -> None:
@@ -138,6 +218,24 @@ def test_lines_that_an_editor_broke_are_one_sentence() -> None:
         "How tall is the dam in the valley?", "The dam in the valley above the town is\n221 metres tall. It is old."
     )
     assert said[0].count("\n") == 1
+
+
+def test_rows_without_the_code_that_is_asked_for_are_about_something_else() -> None:
+    table = "| Code | Remedy |\n|---|---|\n| E-14 | Wipe the sensor |\n| E-30 | Send the sensor back |\n"
+    assert answer("What does error E-14 of the sensor mean?", table) == ["Code: E-14; Remedy: Wipe the sensor. [1]\n"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "After lightning everybody leaves the mast, and work may go on\n30 minutes after the last thunder.",
+        "上冰作业时两个人为一组前后的间距不得小于十米并且每个人都要系好\n安全绳以后才能离开岸边。",
+    ],
+)
+def test_a_sentence_is_not_cut_where_its_line_is_full(text: str) -> None:
+    assert [text[one.start : one.end] for one in statements(text)] == [text]
+    first, second = text.split("\n")
+    assert len(statements(f"{first}.\n{second}")) == len(statements(f"{first[-12:]}\n{second}")) == 2
 
 
 def test_statements_know_what_they_are() -> None:

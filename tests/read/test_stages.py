@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.errors import BackendError, UnknownComponent
@@ -189,6 +189,7 @@ def test_an_unknown_reranker_is_refused_and_a_missing_one_told(filled: Any) -> N
     st.floats(0, 1),
     st.integers(0, 2**32 - 1),
 )
+@example(relevance=[1.7976931348623157e308, -9.9792015476736e291], weight=0.0, seed=0)
 def test_mmr_gives_every_hit_once_whatever_the_numbers(relevance: list[float], weight: float, seed: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(len(relevance), 4)).astype(np.float32)
     vectors[seed % len(relevance)] = np.nan

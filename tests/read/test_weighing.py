@@ -14,7 +14,7 @@ from headwater.build import open_home
 from headwater.errors import UsageError
 from headwater.fuse import Leg, covered, fuse
 from headwater.home import weighed
-from headwater.models.known import TRANSFORMER
+from headwater.models.known import TRANSFORMER, TRANSFORMER_MEANING
 from headwater.types import Document, Matrix, Scored
 
 
@@ -62,6 +62,14 @@ def test_an_embedder_brings_its_weights_where_only_a_preset_said(tmp_path: Path)
         with open_home(tmp_path / fingerprint.replace(":", "-"), embedder=Named(fingerprint)) as kb:
             assert kb.options.semantic_weight == expected
             assert kb.search("words", mode="hybrid").query.options.semantic_weight == expected
+
+
+def test_the_built_in_reranker_minds_the_embedder_of_the_home(tmp_path: Path) -> None:
+    for fingerprint, expected in (("onnx:m3e-small:0", TRANSFORMER_MEANING), ("headwater-static-1:256:0", 0.0)):
+        with open_home(tmp_path / fingerprint.replace(":", "-"), embedder=Named(fingerprint)) as kb:
+            reranker = kb.engine.parts.reranker("builtin")  # type: ignore[misc]
+            assert reranker._meaning_weight == expected  # type: ignore[attr-defined]
+            assert reranker is kb.engine.parts.reranker("builtin")  # type: ignore[misc]
 
 
 def test_weights_of_the_home_s_space_are_known_without_its_embedder(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ CASES: dict[str, Case] = {
 @pytest.fixture
 def kb(tmp_path: Path) -> Iterator[KnowledgeBase]:
     with open_home(tmp_path / "kb", embedder=HashedEmbedder()) as opened:
-        opened.rerankers._made["by-length"] = ByLength()
+        opened.rerankers._made["by-length", 0.0] = ByLength()
         yield opened
 
 

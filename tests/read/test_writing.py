@@ -329,7 +329,7 @@ def test_marks_are_read_however_they_are_written(said: str, score: float) -> Non
 def test_an_answer_that_rests_on_nothing_is_refused_whatever_its_marks(filled: Any) -> None:
     model = Model("The director owns 40 yachts.", MARKS % (10, 10, 10, 10))
     answer = engine(filled, model).ask(query(reflect=True))
-    assert (answer.refused, answer.text) == (True, REFUSALS["en"])
+    assert answer.refused and answer.text.startswith(REFUSALS["en"])
 
 
 # ----------------------------------------------------------------------------------------- rewriting

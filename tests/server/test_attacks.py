@@ -1,23 +1,29 @@
 """Requests that want what they may not have: each is refused, with the right status and name."""
 
+import hashlib
 import json
 import re
 import socket
+import subprocess
+import sys
 import time
 import zipfile
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.conftest import Running
 
-from headwater.server.webhooks import _refuse_private
 from headwater.storage.ledger import dataset_id
 from headwater.types import document_id
 
 OTHERS = dataset_id("victim", "vault")
 DOCUMENT = document_id("victim", "vault", "text:/gold")
 GOLD = "The gold is under the third stone of the old bridge."
+
+
+IDS: dict[str, str] = {}  # of what the victim has, by the names that stand in braces below
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +40,14 @@ def keys(server: Running, settled: Any) -> dict[str, str]:
         told = {"uri": "gold", "text": GOLD, "collection": "vault"}
         job = client.post("/api/v1/ingest/text", json=told).json()["data"]
         assert settled(client, job["job_id"])["state"] == "completed"
+        IDS["job"] = job["job_id"]
+        said = client.post("/api/v1/conversations", json={"question": "Where is the gold?"}).json()["data"]
+        IDS["conversation"] = said["conversation_id"]
+        IDS["chat"] = client.post("/api/v1/chats", json={"name": "gold", "collections": ["vault"]}).json()["data"]["id"]
+        IDS["session"] = client.post(f"/api/v1/chats/{IDS['chat']}/sessions", json={}).json()["data"]["id"]
+        hook = {"url": "https://example.org/x"}
+        IDS["webhook"] = client.post("/api/v1/webhooks", json=hook).json()["data"]["id"]
+        IDS["key"] = client.get("/api/v1/keys").json()["data"]["keys"][0]["id"]
     with server.client(made["thief"]) as client:
         assert client.post("/api/v1/datasets", json={"name": "mine"}).status_code == 200
     return made
@@ -43,6 +57,16 @@ def ask(where: str) -> dict[str, Any]:
     return {"question": "where is the gold", "where": where}
 
 
+def completion(**given: Any) -> dict[str, Any]:
+    return {"model": "headwater", "messages": SAID, **given}
+
+
+def tool(name: str, **given: Any) -> dict[str, Any]:
+    told = {"name": name, "arguments": given}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": told}
+
+
+SAID = [{"role": "user", "content": "Where is the gold?"}]
 MINE = dataset_id("thief", "mine")
 RETRIEVAL = "/api/v1/retrieval"
 # who, method, path, JSON body, statuses that are right
@@ -95,6 +119,52 @@ ATTACKS: list[tuple[str, str, str, Any, set[int]]] = [
     ("thief", "PUT", f"/api/v1/datasets/{MINE}/documents/{DOCUMENT}", {"title": "x"}, {404}),
     ("thief", "POST", f"/api/v1/datasets/{MINE}/chunks", {"document_ids": [DOCUMENT]}, {404}),
     ("thief", "GET", f"/api/v1/why?query=gold&document={DOCUMENT}", None, {404}),
+    ("thief", "GET", f"/api/v1/documents/{DOCUMENT}", None, {404}),
+    ("thief", "GET", f"/api/v1/documents/{DOCUMENT}/stretch", None, {404}),
+    ("thief", "GET", f"/api/v1/documents/{DOCUMENT}/passages", None, {404}),
+    ("thief", "GET", f"/api/v1/documents/{DOCUMENT}/boxes?start=0&end=9", None, {404}),
+    ("thief", "GET", f"/api/v1/documents/{DOCUMENT}/pages/1", None, {404}),
+    ("thief", "POST", f"/api/v1/documents/{DOCUMENT}/reindex", {}, {404}),
+    ("thief", "POST", "/api/v1/why", {"question": "gold", "document": DOCUMENT}, {404}),
+    ("thief", "POST", "/api/v1/feedback", {"document_id": DOCUMENT}, {404}),
+    ("thief", "POST", "/api/v1/feedback", {"chunk_id": f"{DOCUMENT}:0-9"}, {404}),
+    ("thief", "GET", "/api/v1/jobs/{job}", None, {404}),
+    ("thief", "POST", "/api/v1/jobs/{job}/retry", {}, {404}),
+    ("thief", "POST", "/api/v1/jobs/{job}/cancel", {}, {404}),
+    ("thief", "GET", "/api/v1/conversations/{conversation}", None, {404}),
+    ("thief", "PUT", "/api/v1/conversations/{conversation}", {"title": "mine"}, {404}),
+    ("thief", "DELETE", "/api/v1/conversations/{conversation}", None, {404}),
+    (
+        "thief",
+        "POST",
+        "/api/v1/conversations",
+        {"question": "And where exactly?", "conversation_id": "{conversation}", "stream": True},
+        {404},
+    ),
+    ("thief", "GET", "/api/v1/chats/{conversation}", None, {404}),
+    ("thief", "GET", "/api/v1/chats/{chat}", None, {404}),
+    ("thief", "GET", "/api/v1/chats/{chat}/sessions", None, {404}),
+    ("thief", "POST", "/api/v1/chats/{chat}/completions", {"question": "gold"}, {404}),
+    ("thief", "POST", "/api/v1/chats/{chat}/completions", {"question": "gold", "session_id": "{session}"}, {404}),
+    ("thief", "DELETE", "/api/v1/chats", {"ids": ["{chat}"]}, {404}),
+    ("thief", "POST", "/api/v1/chats", {"name": "x", "dataset_ids": [OTHERS]}, {404}),
+    ("thief", "DELETE", "/api/v1/webhooks/{webhook}", None, {404}),
+    ("thief", "DELETE", "/api/v1/keys/{key}", None, {404}),
+    ("thief", "POST", "/api/v1/keys", {"owner": "victim", "rights": "read"}, {403}),
+    ("thief", "POST", "/api/v1/keys", {"owner": "local", "rights": "admin"}, {403}),
+    # the same by other protocols
+    ("", "GET", "/v1/models", None, {401}),
+    ("", "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, {401}),
+    ("thief", "POST", "/v1/chat/completions", completion(dataset_ids=[OTHERS]), {404}),
+    ("thief", "POST", "/v1/chat/completions", completion(document_ids=[DOCUMENT], stream=True), {404}),
+    ("thief", "POST", "/v1/chat/completions", completion(where='") or (owner = "victim'), {400}),
+    ("thief", "POST", "/v1/chat/completions", completion(where='owner = "victim"'), {200}),
+    ("thief", "POST", "/api/chat", {"messages": SAID, "collections": ["vault"]}, {404}),
+    ("thief", "POST", "/api/chat", {"messages": SAID, "where": 'owner = "victim" or not archived'}, {200}),
+    ("thief", "POST", "/mcp", tool("search", query="where is the gold"), {200}),
+    ("thief", "POST", "/mcp", tool("fetch", id=DOCUMENT), {200}),
+    ("thief", "POST", "/mcp", tool("ask", question="where is the gold", collection="vault"), {200}),
+    ("reader", "POST", "/mcp", tool("add", text="mine", collection="vault"), {200}),
     # filters that want to be more
     ("thief", "POST", RETRIEVAL, ask('owner = "victim"'), {200}),
     ("thief", "POST", RETRIEVAL, ask('owner = "thief" or owner = "victim"'), {200}),
@@ -148,17 +218,44 @@ def test_attacks_are_refused(
     server: Running, keys: dict[str, str], attack: tuple[str, str, str, Any, set[int]]
 ) -> None:
     who, method, path, body, right = attack
+    sent = json.dumps(body)
+    for name, id in IDS.items():
+        path, sent = path.replace(f"{{{name}}}", id), sent.replace(f"{{{name}}}", id)
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     with server.client(keys.get(who, who)) as client:
-        answer = client.request(method, path, json=body) if body is not None else client.request(method, path)
+        answer = client.request(method, path, content=sent if body is not None else None, headers=headers)
     assert answer.status_code in right, answer.text
     assert "third stone" not in answer.text
-    if answer.status_code >= 400:
+    if answer.status_code >= 400 and path.startswith("/v1"):
+        assert answer.json()["error"]["message"] and answer.json()["error"]["code"]
+    elif answer.status_code >= 400:
         told = answer.json()
         assert told["data"] is None and told["code"] != 0 and told["message"]
         names = {401: "AUTHENTICATION_ERROR", 403: "AUTHENTICATION_ERROR", 404: "DATA_ERROR", 400: "ARGUMENT_ERROR"}
         assert told["error"] == names.get(answer.status_code, told["error"])
-    else:
+    elif "id" not in (body or {}).get("params", {}).get("arguments", {}):  # whose refusal repeats the id
         assert DOCUMENT not in answer.text
+
+
+def test_what_was_attacked_is_still_there(server: Running, keys: dict[str, str]) -> None:
+    with server.client(keys["victim"]) as client:
+        assert "third stone" in client.post(RETRIEVAL, json=ask("")).text
+        # What nobody else was told is told to the victim in the same words.
+        accepts = {"Accept": "application/json, text/event-stream"}
+        for route, body in (
+            ("/v1/chat/completions", completion(dataset_ids=[OTHERS])),
+            ("/api/chat", {"messages": SAID, "collections": ["vault"]}),
+            ("/mcp", tool("search", query="where is the gold")),
+            ("/mcp", tool("fetch", id=DOCUMENT)),
+            ("/mcp", tool("ask", question="where is the gold", collection="vault")),
+        ):
+            assert "third stone" in client.post(route, json=body, headers=accepts).text, route
+        for path in ("jobs/{job}", "conversations/{conversation}", "chats/{chat}", "chats/{chat}/sessions/{session}"):
+            assert client.get(f"/api/v1/{path.format(**IDS)}").status_code == 200, path
+        assert IDS["webhook"] in client.get("/api/v1/webhooks").text
+        assert len(client.get("/api/v1/keys").json()["data"]["keys"]) >= 1
+    with server.client(keys["thief"]) as client:
+        assert "victim" not in client.get("/api/v1/keys").text
 
 
 def test_there_are_forty() -> None:
@@ -222,6 +319,32 @@ def test_a_body_without_a_length_is_counted(server: Running, keys: dict[str, str
     assert answer.status_code == 413
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Content-Length: 5\r\nContent-Length: 6\r\n",
+        "Content-Length: 5, 6\r\n",
+        "Content-Length: +5\r\n",
+        "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "X-Bad Name: 1\r\n",
+        f"X-Long: {'x' * 200_000}\r\n",
+    ],
+)
+def test_requests_that_two_servers_would_read_differently(server: Running, head: str) -> None:
+    sent = f"POST {RETRIEVAL} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Connection: close\r\n\r\nGET /metrics"
+    answer = raw(server, sent.encode())
+    assert re.match(rb"HTTP/1\.1 4\d\d", answer), answer[:200]
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_an_id_of_a_request_cannot_be_used_to_write_headers(server: Running, keys: dict[str, str]) -> None:
+    for given in ("a b", "x" * 65, "é", 'x"; drop'):
+        head = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-ID: {given}\r\nConnection: close\r\n\r\n"
+        answer = raw(server, head.encode("latin-1"))
+        assert answer.startswith(b"HTTP/1.1 200") and given.encode("latin-1") not in answer
+
+
 def test_deep_json_is_refused(server: Running, keys: dict[str, str]) -> None:
     with server.client(keys["thief"]) as client:
         deep = '{"question":' + "[" * 100_000 + "]" * 100_000 + "}"
@@ -244,6 +367,19 @@ def test_an_archive_cannot_leave_the_home(server: Running, keys: dict[str, str],
     assert not [p for p in server.home.parent.parent.rglob("escaped*")]
 
 
+@pytest.mark.parametrize("name", ["../escaped.txt", "/escaped.txt", "a/../../escaped.txt", "..\\escaped.txt"])
+def test_a_packed_home_cannot_leave_the_home(tmp_path: Path, name: str) -> None:
+    packed = tmp_path / "home.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        told = {name: {"bytes": 3, "sha256": hashlib.sha256(b"out").hexdigest()}}
+        archive.writestr("manifest.json", json.dumps({"format": 1, "version": "0.1.0", "entries": told}))
+        archive.writestr(name, "out")
+    command = [sys.executable, "-m", "headwater", "unpack", str(packed), "--home", str(tmp_path / "in" / "home")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode in (1, 2) and "Traceback" not in ended.stderr
+    assert not list(tmp_path.rglob("escaped*")) and not Path("/escaped.txt").exists()
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -256,9 +392,11 @@ def test_an_archive_cannot_leave_the_home(server: Running, keys: dict[str, str],
         "http://169.254.169.254/",
     ],
 )
-def test_webhooks_do_not_reach_private_addresses(url: str) -> None:
-    with pytest.raises(Exception, match="private network"):
-        _refuse_private(url)
+def test_webhooks_do_not_reach_private_addresses(server: Running, keys: dict[str, str], url: str) -> None:
+    with server.client(keys["thief"]) as client:
+        answer = client.post("/api/v1/webhooks", json={"url": url})
+        assert answer.status_code == 400 and answer.json()["error"] == "ARGUMENT_ERROR"
+        assert url not in client.get("/api/v1/webhooks").text
 
 
 @pytest.mark.parametrize(
@@ -266,7 +404,14 @@ def test_webhooks_do_not_reach_private_addresses(url: str) -> None:
     [
         "http://127.0.0.1:1/",
         "http://[::1]/",
+        "http://[::ffff:7f00:1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[fe80::1]/",
         "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://127.1/",
+        "http://１２７.０.０.１/",
         "http://169.254.169.254/latest",
         "http://localhost/",
     ],

@@ -11,6 +11,7 @@ import time
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -25,6 +26,7 @@ from headwater.commands.serve import is_loopback
 from headwater.errors import BackendError, NotFound, UsageError
 from headwater.models.hashed import HashedEmbedder
 from headwater.server.pools import Busy, Pool, TooLate
+from headwater.server.state import Counting, _counted
 from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger
 from headwater.types import document_id
@@ -273,3 +275,13 @@ def test_the_command_line_does_not_load_the_server() -> None:
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+def test_collections_are_counted_alike_by_the_catalog_and_by_hand(tmp_path: Path) -> None:
+    with open_home(tmp_path / "home") as kb:
+        kb.add_text("The pump moves water.", uri="a")
+        kb.add_text("The weir holds it.", uri="b", collection="weirs")
+        assert isinstance(kb.catalog, Counting)
+        plain: Any = SimpleNamespace(catalog=SimpleNamespace(records=kb.catalog.records))
+        assert not isinstance(plain.catalog, Counting)
+        assert _counted(kb) == _counted(plain) == {("local", "default"): (1, 1), ("local", "weirs"): (1, 1)}

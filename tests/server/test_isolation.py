@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +124,131 @@ def test_no_search_and_no_answer_has_a_foreign_row(askers: list[Asker]) -> None:
         assert rows(answer.json()) <= asker.may_see, (asker.owner, body)
         found += "secret of" in answer.text
     assert asked == 120 and found > 40  # the test would see a foreign row if there were one
+
+
+def said(question: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": question}]
+
+
+def tool(name: str, **given: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": given}}
+
+
+def any_document(chance: random.Random) -> str:
+    return document_id(chance.choice(OWNERS), chance.choice(COLLECTIONS), f"text:/note-{chance.randrange(2)}")
+
+
+def any_request(chance: random.Random, chats: list[str], conversations: list[str]) -> tuple[str, str, Any]:
+    """Some way to ask, of every protocol, that names owners, collections and ids at random."""
+    question, where = chance.choice(QUESTIONS), chance.choice(FILTERS)
+    narrowed: dict[str, Any] = {"where": where, **chance.choice(OPTIONS)}
+    if chance.random() < 0.3:
+        narrowed["collections"] = [chance.choice(COLLECTIONS)]
+    if chance.random() < 0.2:
+        narrowed["document_ids"] = [any_document(chance)]
+    stream, id = chance.random() < 0.5, any_document(chance)
+    kept = chance.choice([*conversations, ""])
+    ways: list[tuple[str, str, Any]] = [
+        (
+            "POST",
+            "/v1/chat/completions",
+            {"model": "headwater", "messages": said(question), "stream": stream, **narrowed},
+        ),
+        ("POST", "/api/chat", {"messages": said(question), **narrowed}),
+        ("POST", "/mcp", tool("search", query=question)),
+        ("POST", "/mcp", tool("fetch", id=id)),
+        ("POST", "/mcp", tool("fetch", id=f"{id}:0-40")),
+        ("POST", "/mcp", tool("ask", question=question, collection=chance.choice(["", *COLLECTIONS]))),
+        ("POST", "/mcp", tool("list_collections")),
+        (
+            "POST",
+            "/api/v1/conversations",
+            {"question": question, "stream": stream, "conversation_id": kept, **narrowed},
+        ),
+        (
+            "POST",
+            f"/api/v1/chats/{chance.choice(chats)}/completions",
+            {"question": question, "stream": stream, **narrowed},
+        ),
+        ("GET", f"/api/v1/chats/{chance.choice(chats)}/sessions", None),
+        ("GET", f"/api/v1/conversations/{chance.choice(conversations or ['none'])}", None),
+        ("GET", "/api/v1/conversations?page_size=1000", None),
+        ("GET", "/api/v1/chats", None),
+        ("GET", "/api/v1/jobs?page_size=1000", None),
+        ("GET", "/api/v1/history?page_size=1000", None),
+        ("GET", "/api/v1/feedback?page_size=1000", None),
+        ("GET", f"/api/v1/documents/{id}", None),
+        ("GET", f"/api/v1/documents/{id}/stretch", None),
+        ("GET", f"/api/v1/documents/{id}/passages", None),
+        ("GET", f"/api/v1/why?query=secret&document={id}", None),
+        ("POST", "/api/v1/why", {"question": question, "document": id, **narrowed}),
+        ("GET", f"/api/v1/datasets/{dataset_id(chance.choice(OWNERS), chance.choice(COLLECTIONS))}/documents", None),
+        ("GET", "/api/v1/datasets?page_size=1000", None),
+        ("GET", "/api/v1/status", None),
+        ("POST", "/api/v1/matches", {"question": question, "texts": [question]}),
+    ]
+    return chance.choice(ways)
+
+
+def test_no_protocol_and_no_list_has_a_foreign_row(askers: list[Asker]) -> None:
+    chance = random.Random(SEED + 1)
+    chats: list[str] = []
+    for owner in OWNERS:
+        own = next(one for one in askers if one.owner == owner)
+        chats.append(own.client.post("/api/v1/chats", json={"name": f"of {owner}"}).json()["data"]["id"])
+        asked = {"kind": "thumb", "value": 1, "query": f"secret of {owner} in alpha"}
+        assert own.client.post("/api/v1/feedback", json=asked).status_code == 200
+    conversations: list[str] = []
+    found: dict[str, int] = {}
+    for _ in range(300):
+        asker = chance.choice(askers)
+        method, path, body = any_request(chance, chats, conversations)
+        headers = {"Accept": "application/json, text/event-stream"}
+        answer = asker.client.request(method, path, json=body, headers=headers)
+        assert answer.status_code in (200, 404), (asker.owner, path, body, answer.text)
+        # What was asked for is repeated in histories and refusals, without the colon that stands in the documents.
+        foreign = [one for one in foreign_text(answer.text, asker) if f"secret of {one}:" in answer.text]
+        assert not foreign, (asker.owner, path, body, answer.text)
+        if answer.headers["content-type"].startswith("application/json"):
+            assert rows(answer.json()) <= asker.may_see, (asker.owner, path, body)
+        if path.startswith("/api/v1/jobs"):
+            listed = {(asker.owner, job["collection"]) for job in answer.json()["data"]["jobs"]}
+            assert listed and listed <= asker.may_see
+        if (made := re.search(r'"conversation_id": ?"(\w+)"', answer.text)) and made[1] not in conversations:
+            conversations.append(made[1])
+        key = re.sub(r"[0-9a-f]{16,}", "…", path.partition("?")[0])
+        found[key] = found.get(key, 0) + ("secret of" in answer.text)
+    # The test would see a foreign row if there were one: every kind of answer showed some of its own.
+    for key in ("/v1/chat/completions", "/api/chat", "/mcp", "/api/v1/conversations", "/api/v1/chats/…/completions"):
+        assert found.get(key), found
+    for key in ("/api/v1/history", "/api/v1/feedback", "/api/v1/documents/…/stretch", "/api/v1/documents/…/passages"):
+        assert found.get(key), found
+    assert conversations
+
+
+def test_a_conversation_of_somebody_else_is_unknown_everywhere(askers: list[Asker]) -> None:
+    checked = 0
+    for asker in askers:
+        told = asker.client.post("/api/v1/conversations", json={"question": f"secret of {asker.owner}"}).json()["data"]
+        id = told["conversation_id"]
+        for other in askers:
+            if other.owner == asker.owner:
+                continue
+            send = other.client.request
+            answers = [
+                send("GET", f"/api/v1/conversations/{id}"),
+                send("GET", f"/api/v1/chats/{id}"),
+                send("GET", f"/api/v1/chats/{id}/sessions"),
+                send("POST", "/api/v1/conversations", json={"question": "and?", "conversation_id": id}),
+                send("POST", f"/api/v1/chats/{id}/completions", json={"question": "and?"}),
+                send("PUT", f"/api/v1/conversations/{id}", json={"title": "mine"}),
+                send("DELETE", f"/api/v1/conversations/{id}"),
+                send("DELETE", f"/api/v1/chats/{id}"),
+            ]
+            assert {one.status_code for one in answers} == {404}, [one.text for one in answers]
+            checked += len(answers)
+        assert asker.client.get(f"/api/v1/conversations/{id}").status_code == 200
+    assert checked > 300
 
 
 def test_every_id_of_somebody_else_is_unknown(askers: list[Asker]) -> None:

@@ -1,8 +1,10 @@
-"""A server that is killed while files come in: what it acknowledged is indexed, once, and no job is stuck."""
+"""A server that is killed while files come in and people talk: what it acknowledged is there, once; no job is stuck."""
 
 import random
+import re
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,41 @@ def upload(server: Running, dataset: str, *, acknowledged: set[str], stop: threa
                 acknowledged.update(names)
 
 
-def torture(home: Path, *, kills: int, seed: int) -> int:
-    """Kill so many times; then everything that was acknowledged is there. Returns how much that was."""
+def talk(server: Running, *, said: dict[str, list[str]], stop: threading.Event, prefix: str) -> None:
+    """Go on with a conversation, and remember the questions whose answer came, until the server is gone."""
+    conversation, number = "", 0
+    with server.client() as client:
+        while not stop.is_set():
+            number += 1
+            question = f"How high did the water rise, {prefix} {number}?"
+            told = {"question": question, "conversation_id": conversation, "stream": bool(number % 2)}
+            try:
+                answer = client.post("/api/v1/conversations", json=told)
+            except httpx2.HTTPError:
+                return
+            found = re.search(r'"conversation_id": ?"(\w+)"', answer.text)
+            if answer.status_code == 200 and found:
+                conversation = found[1]
+                said.setdefault(conversation, []).append(question)
+
+
+@dataclass
+class Figures:
+    """What one run came to."""
+
+    kills: int
+    uploads: int
+    answers: int
+    jobs: int
+    cut_off: int  # kills that came while an upload or an answer was under way
+    minutes: float
+
+
+def torture(home: Path, *, kills: int, seed: int) -> Figures:
+    """Kill so many times; then everything that was acknowledged is there."""
+    began = time.monotonic()
+    said: dict[str, list[str]] = {}
+    cut_off = 0
     chance = random.Random(seed)
     server = Running(home)
     with server.client() as client:
@@ -51,13 +86,16 @@ def torture(home: Path, *, kills: int, seed: int) -> int:
             threading.Thread(target=upload, args=(server, dataset), kwargs={**given, "prefix": f"{kill}-{n}"})
             for n in range(2)
         ]
+        told: dict[str, Any] = {"said": said, "stop": stop, "prefix": str(kill)}
+        threads.append(threading.Thread(target=talk, args=(server,), kwargs=told))
         for thread in threads:
             thread.start()
         # However slow the machine is: the kill comes while files come in, after some were acknowledged.
         enough, end = len(acknowledged) + chance.randrange(1, 13), time.monotonic() + DONE_SECONDS
-        while len(acknowledged) < enough and time.monotonic() < end:
+        while (len(acknowledged) < enough or len(said) <= kill) and time.monotonic() < end:
             time.sleep(0.002)
         time.sleep(chance.uniform(0.0, 0.2))
+        cut_off += all(thread.is_alive() for thread in threads)
         server.kill()
         stop.set()
         for thread in threads:
@@ -67,8 +105,12 @@ def torture(home: Path, *, kills: int, seed: int) -> int:
         _settle(server)
     finally:
         assert server.stop() == 0
-    _check(home, acknowledged)
-    return len(acknowledged)
+    jobs = _check(home, acknowledged, said)
+    answers = sum(map(len, said.values()))
+    minutes = (time.monotonic() - began) / 60
+    return Figures(
+        kills=kills, uploads=len(acknowledged), answers=answers, jobs=jobs, cut_off=cut_off, minutes=round(minutes, 1)
+    )
 
 
 def _settle(server: Running) -> None:
@@ -82,7 +124,7 @@ def _settle(server: Running) -> None:
             time.sleep(0.1)
 
 
-def _check(home: Path, acknowledged: set[str]) -> None:
+def _check(home: Path, acknowledged: set[str], said: dict[str, list[str]]) -> int:
     ledger = Ledger(home)
     counts = ledger.jobs.counts()
     ledger.close()
@@ -99,15 +141,26 @@ def _check(home: Path, acknowledged: set[str]) -> None:
         assert kb.check() == []
         one = sorted(acknowledged)[0].removesuffix(".md")
         assert kb.search(f"gauge {one}", top_n=1)[0].title == f"Note {one}.md"
+        for conversation, questions in said.items():
+            turns = kb.conversations.get(conversation).turns
+            asked = [turn.content for turn in turns if turn.role == "user"]
+            assert [question for question in asked if question in questions] == questions  # each once, in order
+            for question in questions:
+                place = [turn.content for turn in turns].index(question)
+                assert turns[place + 1].role == "assistant" and turns[place + 1].content
+    return sum(counts.values())
 
 
 def test_five_kills_lose_nothing(tmp_path: Path) -> None:
-    assert torture(tmp_path / "home", kills=5, seed=5) > 10
+    figures = torture(tmp_path / "home", kills=5, seed=5)
+    assert figures.uploads > 10 and figures.answers > 0 and figures.cut_off == 5, figures
 
 
 @pytest.mark.slow
 def test_fifty_kills_lose_nothing(tmp_path: Path) -> None:
-    assert torture(tmp_path / "home", kills=50, seed=50) > 100
+    figures = torture(tmp_path / "home", kills=50, seed=50)
+    print(figures)  # for docs/reliability.md
+    assert figures.uploads > 100 and figures.answers > 50 and figures.cut_off == 50, figures
 
 
 def test_a_server_that_is_told_to_stop_ends_its_work_and_loses_nothing(tmp_path: Path) -> None:
@@ -121,4 +174,4 @@ def test_a_server_that_is_told_to_stop_ends_its_work_and_loses_nothing(tmp_path:
     server.start()
     _settle(server)
     assert server.stop() == 0
-    _check(tmp_path / "home", set(names))
+    _check(tmp_path / "home", set(names), {})

@@ -129,6 +129,8 @@ def test_other_files_are_no_exports(data: bytes) -> None:
         (f"<body><script>x</SCRIPT ><p>{LONG}</p>", False),
         (f"<body><header>{LONG}</header>", False),
         ("<script" * 30_000, True),
+        ("<html><body><p>水井深四十米。</p></body></html>", False),
+        ("<html><body><p>水井深四十米。</p><script src=a.js></script></body></html>", True),
     ],
 )
 def test_an_empty_frame_is_told_from_a_page(html: str, nothing: bool) -> None:

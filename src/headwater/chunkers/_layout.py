@@ -6,15 +6,19 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from headwater.chunkers._words import skip_blanks
 from headwater.tokens import Unit, token_spans
 from headwater.types import Block, Document, Section, Span
 
 _UNDERLINE: Final = re.compile(r"[ \t]*(?:=+|-+)[ \t]*(?:\n|\Z)")
+
+
+_Item = TypeVar("_Item")
+_END: Final = itemgetter(1)  # of a span or a stretch
 
 
 class Stretch(NamedTuple):
@@ -77,19 +81,38 @@ class Blocks:
 
 
 class _Places:
-    """Finds the spans that touch a stretch; found in logarithmic time where spans do not lie inside one another."""
+    """Finds the spans that touch a stretch, each in logarithmic time, also where they lie inside one another."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        self._spans = spans
         self._starts = [span.start for span in spans]
-        self._ends = list(accumulate((span.end for span in spans), max))
+        # The furthest end of one span, of two, of four ...: what ends too early is passed over many at a time.
+        self._ends = [[span.end for span in spans]]
+        while len(self._ends[-1]) > 1:
+            below = self._ends[-1]
+            self._ends.append([max(below[place : place + 2]) for place in range(0, len(below), 2)])
 
     def touching(self, start: int, end: int) -> Iterator[int]:
-        if not self._spans:
-            return
-        for number in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
-            if self._spans[number].end > start:
-                yield number
+        last = bisect_left(self._starts, end)
+        number = self._next(0, start)
+        while number < last:
+            yield number
+            number = self._next(number + 1, start)
+
+    def _next(self, number: int, start: int) -> int:
+        """The first from `number` on that ends after `start`, or how many there are."""
+        level, place = 0, number
+        while True:
+            while place % 2 == 0 and level + 1 < len(self._ends):
+                level, place = level + 1, place // 2
+            if place >= len(self._ends[level]):
+                return len(self._starts)
+            if self._ends[level][place] > start:
+                break
+            place += 1
+        while level:
+            level, place = level - 1, place * 2
+            place += self._ends[level][place] <= start
+        return place
 
 
 def stretches(document: Document) -> Iterator[Stretch]:
@@ -103,9 +126,14 @@ def stretches(document: Document) -> Iterator[Stretch]:
                 yield part
 
 
+def _from(items: Sequence[_Item], first: int) -> Iterator[_Item]:
+    """Those from `first` on, without a copy: there may be tens of thousands, and only the next few are looked at."""
+    return (items[number] for number in range(first, len(items)))
+
+
 def clipped(parts: Sequence[Stretch], start: int, end: int) -> Iterator[Stretch]:
     """What of the stretches, which are in order, lies between two places."""
-    for part in parts[bisect_right(parts, start, key=lambda part: part.end) :]:
+    for part in _from(parts, bisect_right(parts, start, key=_END)):
         if part.start >= end:
             break
         yield part._replace(start=max(part.start, start), end=min(part.end, end))
@@ -169,7 +197,7 @@ def _body_start(text: str, start: int, end: int) -> int:
 def _visible(region: Stretch, hidden: tuple[Span, ...]) -> Iterator[Stretch]:
     """The region without what is hidden, in as many parts as that leaves."""
     start = region.start
-    for gap in hidden[bisect_right(hidden, start, key=lambda span: span.end) :]:
+    for gap in _from(hidden, bisect_right(hidden, start, key=_END)):
         if gap.start >= region.end:
             break
         if gap.start > start:
@@ -182,7 +210,7 @@ def _visible(region: Stretch, hidden: tuple[Span, ...]) -> Iterator[Stretch]:
 def _apart(text: str, stretch: Stretch, quotes: list[Span]) -> Iterator[Stretch]:
     """What a mail quotes of another apart from what it says itself; a heading stays with whatever follows it."""
     start = stretch.start
-    for edge in (edge for quote in quotes[bisect_right(quotes, start, key=itemgetter(1)) :] for edge in quote):
+    for edge in (edge for quote in _from(quotes, bisect_right(quotes, start, key=_END)) for edge in quote):
         if edge >= stretch.end:
             break
         if edge > max(start, stretch.body) and skip_blanks(text, start, edge) < edge:

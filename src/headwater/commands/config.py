@@ -34,7 +34,12 @@ MILVUS = "milvus"
 
 @click.group()
 def config() -> None:
-    """Settings, and where they come from."""
+    """Settings, and where they come from.
+
+    \b
+    Example:
+      headwater config show --origin
+    """
 
 
 @config.command(name="show")
@@ -72,8 +77,8 @@ def config_show(origin: bool, preset: str | None, home: Path | None, as_json: bo
 @config.command(name="set")
 @click.argument("key")
 @click.argument("value")
-@options("home")
-def config_set(key: str, value: str, home: Path | None) -> None:
+@options("home", "json")
+def config_set(key: str, value: str, home: Path | None, as_json: bool) -> None:
     """Write a setting into headwater.toml of the home; what is wrong is refused.
 
     VALUE is written as in TOML; what is no number, true, false, list or table is text.
@@ -87,6 +92,9 @@ def config_set(key: str, value: str, home: Path | None) -> None:
     where = home or default_home()
     read = value if key == "preset" else from_text(value)
     path = _write(where, {key: read})
+    if as_json:
+        _echo_json({"file": str(path), "settings": {key: read}})
+        return
     click.echo(f"{key} = {json.dumps(read, ensure_ascii=False)} in {path}")
 
 
@@ -163,7 +171,7 @@ def _write(home: Path, changes: Mapping[str, Any]) -> Path:
     """Check that the components would take them, and write."""
     from headwater import config as settings
     from headwater.home import GIVEN
-    from headwater.registry import check_settings, load, settable
+    from headwater.registry import accepted, check_settings, load, settable
 
     chosen = settings.load(home, flags={name: value for name, value in changes.items() if name != "preset"})
     for section in {name.partition(".")[0] for name in changes} & settings.COMPONENTS.keys():
@@ -176,6 +184,9 @@ def _write(home: Path, changes: Mapping[str, Any]) -> Path:
             value, default = changes[f"{section}.{key}"], usual.get(key)
             if default is not None and not _is_like(value, default):
                 raise SettingError(f"{section}.{key} must be like {default!r}, got {value!r}")
+        if section == "chunk":  # made of numbers alone, and refuses those that do not go together
+            unused = accepted(component, dict.fromkeys(GIVEN[section], lambda: None))
+            component(**unused, **chosen.component(section)[2])
     return settings.write(home, changes)
 
 

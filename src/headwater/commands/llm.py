@@ -1,6 +1,7 @@
 """The commands about language models: find one or take an endpoint, try it, and write it into the settings."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ TRY_SECONDS = 90.0
 
 @click.group()
 def llm() -> None:
-    """Language models: set one up, and try it."""
+    """Language models: set one up, and try it.
+
+    \b
+    Example:
+      headwater llm setup
+    """
 
 
 @llm.command()
@@ -25,8 +31,10 @@ def llm() -> None:
 @click.option("--key-variable", default="", metavar="NAME", help="The environment variable that holds the key.")
 @click.option("--name", default="", metavar="NAME", help="Set it up as [llm.NAME], to be chosen by requests.")
 @click.option("--no-test", is_flag=True, help="Write the settings without trying the model.")
-@options("home")
-def setup(*, base_url: str, model: str, key_variable: str, name: str, no_test: bool, home: Path | None) -> None:
+@options("home", "json")
+def setup(
+    *, base_url: str, model: str, key_variable: str, name: str, no_test: bool, home: Path | None, as_json: bool
+) -> None:
     """Find a local Ollama, or take an endpoint, try it, and write it into headwater.toml.
 
     \b
@@ -38,22 +46,30 @@ def setup(*, base_url: str, model: str, key_variable: str, name: str, no_test: b
 
     url = base_url or ollama_url()
     if url and not base_url:
-        click.echo(f"found Ollama at {url}")
+        click.echo(f"found Ollama at {url}", err=as_json)
     if not url:
-        url = click.prompt("No Ollama runs here. Endpoint of a server that speaks the OpenAI protocol")
+        url = _prompted("No Ollama runs here. Endpoint of a server that speaks the OpenAI protocol", "--base-url")
     key = os.environ.get(key_variable, "") if key_variable else ""
     if key_variable and not key:
         raise UsageError(f"the environment has no {key_variable!r}; set it to the key, and run this again")
     there = [] if model else models_at(url, key=key)
     if not model:
-        model = there[0] if len(there) == 1 else click.prompt(f"Model (there are: {', '.join(there) or 'unknown'})")
+        known = ", ".join(there) or "unknown"
+        model = there[0] if len(there) == 1 else _prompted(f"Model (there are: {known})", "--model")
     settings: dict[str, Any] = {"use": "openai", "model": model, "base_url": url}
     if key_variable:
         settings["api_key"] = f"env:{key_variable}"
-    if not no_test:
-        _tried({**settings, **({"api_key": key} if key else {})})
+    tried = None if no_test else _tried({**settings, **({"api_key": key} if key else {})})
+    if tried is not None and not as_json:
+        _print(tried)
     file = install(home or default_home(), settings, name=name)
-    click.echo(f"written to {file}, section [{'llm.' + name if name else 'generate'}]")
+    section = f"llm.{name}" if name else "generate"
+    if as_json:
+        from headwater.shapes import to_json
+
+        click.echo(to_json({"file": str(file), "section": section, "settings": settings, "test": tried}))
+    else:
+        click.echo(f"written to {file}, section [{section}]")
 
 
 @llm.command()
@@ -83,14 +99,24 @@ def test(*, name: str, home: Path | None, as_json: bool) -> None:
         _print(found)
 
 
-def _tried(settings: dict[str, Any]) -> None:
+def _prompted(question: str, option: str) -> str:
+    """What a person says; where nobody is there to say it, the option that says it is named."""
+    try:
+        return str(click.prompt(question, err=True))
+    except click.Abort as error:
+        if sys.stdin.isatty():  # Ctrl-C
+            raise
+        raise UsageError(f"nothing was said to {question!r}; give it with {option}") from error
+
+
+def _tried(settings: dict[str, Any]) -> dict[str, Any]:
     from headwater.llm import trial
     from headwater.registry import load
 
     arguments = {key: value for key, value in settings.items() if key != "use"}
     model: Any = load("generators", str(settings["use"]))(**arguments)
     try:
-        _print(trial(model, QUESTION, deadline_seconds=TRY_SECONDS))
+        return trial(model, QUESTION, deadline_seconds=TRY_SECONDS)
     except BackendError as error:
         raise BackendError(f"{error}; nothing was written (--no-test writes it all the same)") from error
     finally:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # A line of progress this often where there is no terminal to draw a bar on.
 PROGRESS_LINE_SECONDS = 2.0
+STANDARD_INPUT = "-"
 
 
 def _echo_json(value: Any) -> None:
@@ -73,17 +75,21 @@ def add(
     with _open(home, create=True, preset=preset) as kb, ProgressLines(enabled=not as_json) as progress:
         given: dict[str, Any] = {"collection": collection, "tags": tags, "folder": folder}
         given |= {"strategy": strategy, "chunk_size": chunk_size}
-        if sources == ("-",):
-            report = kb.add_bytes(sys.stdin.buffer.read(), **given)
-        else:
-            if (cost := kb.cost(*sources, **given)) is not None:
+        named = [source for source in sources if source != STANDARD_INPUT]
+        report: Report | None = None
+        if named:
+            if (cost := kb.cost(*named, **given)) is not None:
                 click.echo(cost_line(cost), err=True)
-            report = kb.add(*sources, **given, prune=prune, dry_run=dry_run, on_progress=progress.show)
+            report = kb.add(*named, **given, prune=prune, dry_run=dry_run, on_progress=progress.show)
             if every is not None and not dry_run:
                 from headwater.refresh import subscribe
 
-                for source in sources:
+                for source in named:
                     subscribe(kb, source, every_seconds=every, collection=collection, tags=tags, folder=folder)
+        if STANDARD_INPUT in sources:
+            piped = kb.add_bytes(sys.stdin.buffer.read(), **given, dry_run=dry_run)
+            report = piped if report is None else _joined(report, piped)
+        assert report is not None
     if as_json:
         from headwater.shapes import report_shape
 
@@ -196,6 +202,8 @@ def status(home: Path | None, as_json: bool) -> None:
     if as_json:
         _echo_json(found)
         return
+    jobs = found.pop("jobs")
+    found["jobs"] = ", ".join(f"{state} {number}" for state, number in jobs.items() if number) or "none"
     for space in found.pop("spaces"):
         if space["state"] != "active":
             found[space["state"]] = f"{space['embedder']}, {space['chunker']}, {space['documents']} documents"
@@ -234,8 +242,8 @@ def check(repair: bool, home: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-@options("json")
-def plugins(as_json: bool) -> None:
+@options("home", "json")
+def plugins(home: Path | None, as_json: bool) -> None:
     """List every installed component by kind.
 
     \b
@@ -284,6 +292,10 @@ def cost_line(cost: "Cost") -> str:
         return f"the language model need not be asked about {cost.documents} documents"
     tokens = f"about {cost.input_tokens:,} tokens in and at most {cost.output_tokens:,} out"
     return f"the language model is asked {cost.calls:,} times about {cost.documents:,} documents: {tokens}"
+
+
+def _joined(first: "Report", second: "Report") -> "Report":
+    return replace(first, **{one.name: getattr(first, one.name) + getattr(second, one.name) for one in fields(first)})
 
 
 def print_report(report: "Report", *, dry_run: bool = False) -> None:

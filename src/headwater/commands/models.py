@@ -16,7 +16,12 @@ MEGABYTE = 1_000_000
 
 @click.group()
 def models() -> None:
-    """Embedding models: what is known, what is on disk, and fetching one."""
+    """Embedding models: what is known, what is on disk, and fetching one.
+
+    \b
+    Example:
+      headwater models list
+    """
 
 
 @models.command(name="list")

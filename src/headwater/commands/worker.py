@@ -12,7 +12,7 @@ from headwater.commands.flags import options
 @click.option("--once", is_flag=True, help="End when nothing is left to do.")
 @options("home")
 def worker(*, once: bool, home: Path | None) -> None:
-    """Work on the jobs of a home, beside a server or instead of its own worker.
+    """Work on the jobs of a home, and look again at what it is subscribed to: beside a server, or instead of it.
 
     \b
     Example:
@@ -29,6 +29,7 @@ def worker(*, once: bool, home: Path | None) -> None:
         settings = kb.config.server()
         working = Worker(kb, ledger, attempts=settings.job_attempts)
         if once:
+            working.refresher.step()
             while working.step():
                 pass
         else:

@@ -34,9 +34,12 @@ def share_of(value: Any, *, section: str) -> float:
     return float(value)
 
 
-def key_of(api_key: str, variables: tuple[str, ...], *, section: str) -> str:
+def key_of(
+    api_key: str, variables: tuple[str, ...], *, section: str, environment: Mapping[str, str] | None = None
+) -> str:
     """A service's key: as given, else from the environment."""
-    key = (api_key or next(filter(None, map(os.environ.get, variables)), "")).strip()
+    there = os.environ if environment is None else environment
+    key = (api_key or next(filter(None, map(there.get, variables)), "")).strip()
     if not key.isascii() or not key.isprintable():
         raise SettingError(f"{section}.api_key holds characters that no key has (it is not shown here); copy it again")
     return key

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -81,7 +81,10 @@ class OpenAIChat:
         tokens_a_day: int = 0,
         extra: Mapping[str, Any] | None = None,
         spending_folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        on_usage: Callable[[str, Usage], None] | None = None,
     ) -> None:
+        there = os.environ if environment is None else environment
         for name, least, value in (
             ("context_tokens", 0, context_tokens),
             ("max_tokens", 1, max_tokens),
@@ -101,7 +104,7 @@ class OpenAIChat:
         if tools not in ("auto", "yes", "no"):
             raise SettingError(f"generate.tools must be one of auto, yes, no, got {tools!r}")
         known = known_chat_model(model)
-        from_environment = os.environ.get("OPENAI_BASE_URL", "")
+        from_environment = there.get("OPENAI_BASE_URL", "")
         home = PROVIDERS.get(known.provider) if known else None
         url = base_url or from_environment or (home or OPENAI).base_url
         provider = OLLAMA if urlsplit(url).port == OLLAMA_PORT else provider_of(url)
@@ -111,12 +114,12 @@ class OpenAIChat:
         self.takes_tools = (known is None or known.tools) if tools == "auto" else tools == "yes"
         self._waits = {"first_seconds": first_token_seconds, "next_seconds": between_tokens_seconds}
         self._temperature, self._max_retries, self._extra = temperature, max_retries, dict(extra or {})
-        self._cap = tokens_a_day
+        self._cap, self._on_usage = tokens_a_day, on_usage
         self._ledger = Ledger(spending_folder) if spending_folder is not None else None
         # A key goes only where it belongs: to its service, to a server of this machine, to the address given with it.
         ours = provider.base_url or not base_url or urlsplit(url).hostname in HOMELY or url == from_environment
         variables = provider.key_variables if ours else ()
-        key = (api_key or next(filter(None, map(os.environ.get, variables)), "")).strip()
+        key = (api_key or next(filter(None, map(there.get, variables)), "")).strip()
         if not key.isascii() or not key.isprintable():
             raise SettingError("generate.api_key has characters that no key has (it is not shown here); copy it again")
         variable = (provider.key_variables or ("OPENAI_API_KEY",))[0]
@@ -268,6 +271,8 @@ class OpenAIChat:
             output_tokens=round(count_tokens(spoken) * self._ratio),
         )
         usage = reply.usage or counted
+        if self._on_usage is not None:
+            self._on_usage(self.model, usage)
         if reply.usage and estimate >= TELLING_TOKENS and usage.input_tokens:
             self._ratio = min(MOST_RATIO, max(LEAST_RATIO, usage.input_tokens / estimate))
         if self._ledger is not None and (self._cap or reply.begun):

@@ -59,10 +59,12 @@ class OpenAIEmbedder:
         passage_prefix: str | None = None,
         encoding_format: str = "auto",
         known_dims: Mapping[str, int] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        there = os.environ if environment is None else environment
         known = known_model(model)
         home = PROVIDERS.get(known.provider) if known else None
-        url = base_url or os.environ.get("OPENAI_BASE_URL", "") or (home or OPENAI).base_url
+        url = base_url or there.get("OPENAI_BASE_URL", "") or (home or OPENAI).base_url
         provider = provider_of(url)
         self.model = model
         self._batch_size = whole("batch_size", provider.batch_size if batch_size is None else batch_size)
@@ -86,7 +88,7 @@ class OpenAIEmbedder:
         learnt = (known_dims or {}).get(self.fingerprint)  # by a home that has such vectors
         self._dim = self._dimensions or learnt or (known.dim if known else None)
         variable = provider.key_variables[0]
-        key = (api_key or next(filter(None, map(os.environ.get, provider.key_variables)), "")).strip()
+        key = (api_key or next(filter(None, map(there.get, provider.key_variables)), "")).strip()
         if not key.isascii() or not key.isprintable():
             raise SettingError("embed.api_key holds characters that no key has (it is not shown here); copy it again")
         self._endpoint = Endpoint(

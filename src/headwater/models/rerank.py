@@ -4,8 +4,9 @@ Late interaction: every piece of the question looks for the piece most like it w
 best window counts (ColBERT's MaxSim, Khattab and Zaharia, SIGIR 2020, over the vectors of the bundled model). A window
 instead of the whole passage makes nearness count. Pairs of pieces that stand side by side in both count on top. What
 the passages came with counts as much as the best of them covers of the question: where words are shared it is right
-already, and across languages it is not. The three weights were fitted on questions made from texts that are in none
-of the sets of docs/evaluation.md, which tells how.
+already, and across languages it is not. The same goes for the cosine of another embedder, where there is one, which
+counts as much as is known to suit it (`known.reranking_of`). The weights of the other three were fitted on questions
+made from texts that are in none of the sets of docs/evaluation.md, which tells how.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ MAX_PIECES: Final = 4096
 MAX_QUESTION_PIECES: Final = 96  # of a page that was pasted as a question, the first
 CACHED_PASSAGES: Final = 8192  # about 16 MB of piece numbers
 BATCH: Final = 128  # passages cut at a time: the deadline is looked at in between
+# Multiplications in one product of vectors. OpenBLAS wakes its threads for more than that, and on cores that are busy
+# waiting for them takes ten times as long as doing without; and so little of the table stays in a core's cache.
+PRODUCT: Final = 1 << 18
+LEAST_AT_ONCE: Final = 16
 # What the first call of a process needs to make ready, in seconds, on one core of 2020.
 START_SECONDS: Final = 0.15
 
@@ -59,9 +64,11 @@ class LateInteraction:
 
     instant = True  # it looks at the deadline itself and waits for nobody
 
-    fingerprint = "late-interaction/1"
+    fingerprint = "late-interaction/2"
 
-    def __init__(self) -> None:
+    def __init__(self, *, meaning_weight: float = 0.0) -> None:
+        """`meaning_weight` is what the cosine that a passage came with counts; for embedders that know better."""
+        self._meaning_weight = meaning_weight
         self._cut: OrderedDict[tuple[int, int, int], Ids] = OrderedDict()
         self._lock = Lock()
 
@@ -80,6 +87,8 @@ class LateInteraction:
         if asked is None or not any(map(len, passages)):
             return [float(score) for score in before]
         found = evidence(model, asked, passages)
+        if self._meaning_weight:
+            before = before + self._meaning_weight * _meaning(hits)
         total = before * found.covered + WINDOW_WEIGHT * found.windows + PAIR_WEIGHT * found.pairs
         return [float(score) for score in total]
 
@@ -103,6 +112,15 @@ class LateInteraction:
             while len(self._cut) > CACHED_PASSAGES:
                 self._cut.popitem(last=False)
         return [known[key] for key in keys]
+
+
+def _meaning(hits: Sequence[Hit]) -> Floats:
+    """The cosines that hits came with, stretched over 0 to 1; one that only words found is not near in meaning."""
+    cosines = np.array([hit.scores.get("semantic", np.nan) for hit in hits], dtype=np.float32)
+    known = cosines[~np.isnan(cosines)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+    stretched = (cosines - low) / (high - low) if high > low else np.ones_like(cosines)
+    return np.where(np.isnan(cosines), np.float32(0.0), stretched).astype(np.float32)
 
 
 def _batches(items: list[Any], size: int) -> Iterator[list[Any]]:
@@ -169,9 +187,7 @@ def _windows(
     different = np.flatnonzero(seen)
     place = np.zeros(len(seen), dtype=np.int32)
     place[different] = np.arange(len(different))
-    vectors = model.table[different].astype(np.float32)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    cosines = (asked.vectors @ vectors.T)[:, place[joined]]
+    cosines = _cosines(model, asked, different)[:, place[joined]]
     blocks = -(-lengths // BLOCK)
     first = np.concatenate(([0], np.cumsum(blocks)[:-1]))
     owner = np.repeat(np.arange(len(lengths)), blocks)
@@ -181,6 +197,17 @@ def _windows(
         same = owner[:-step] == owner[step:]
         window[:, :-step] = np.where(same, np.maximum(window[:, :-step], best[:, step:]), window[:, :-step])
     found: Floats = np.maximum.reduceat(asked.weights @ window, first).astype(np.float32)
+    return found
+
+
+def _cosines(model: Pieces, asked: _Question, different: npt.NDArray[Any]) -> Floats:
+    """Of each piece of the question with each of these, a few at a time: see PRODUCT."""
+    found = np.empty((len(asked.pieces), len(different)), dtype=np.float32)
+    step = max(LEAST_AT_ONCE, PRODUCT // asked.vectors.size)
+    for start in range(0, len(different), step):
+        vectors = model.table[different[start : start + step]].astype(np.float32)
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        found[:, start : start + step] = asked.vectors @ vectors.T / np.maximum(lengths, np.float32(1e-9))
     return found
 
 

@@ -89,6 +89,7 @@ class HttpReranker:
         max_retries: int = MAX_RETRIES,
         share: float = 1.0,
         title: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         url = base_url or self.default_url
         if not url:
@@ -102,7 +103,7 @@ class HttpReranker:
         variable = self.key_variables[0]
         self._endpoint = Endpoint(
             url,
-            api_key=key_of(api_key, self.key_variables, section=SECTION),
+            api_key=key_of(api_key, self.key_variables, section=SECTION, environment=environment),
             requests_per_minute=whole("requests_per_minute", requests_per_minute, least=0, section=SECTION),
             key_hint=f'set {variable}, or api_key = "env:{variable}" in the section rerank of headwater.toml',
         )

@@ -55,6 +55,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "slides": frozenset(
         {
+            "application/vnd.oasis.opendocument.presentation",
             "application/vnd.ms-powerpoint",
             "application/vnd.ms-powerpoint.presentation.macroenabled.12",
             "application/vnd.openxmlformats-officedocument.presentationml.presentation",

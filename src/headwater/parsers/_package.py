@@ -29,7 +29,7 @@ _KEYWORDS: Final = re.compile(r"[;；,，、\n]+")
 # Places on a slide are counted in millionths of a metre and less: that many digits and no more.
 _MAX_DIGITS: Final = 15
 # What a damaged archive raises, besides its own error.
-_DAMAGES: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
+DAMAGES: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
 
 # lxml has no types of its own; an element is Any here.
 Element = Any
@@ -61,7 +61,7 @@ class Package:
             )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(blob.data))
-        except _DAMAGES as error:
+        except DAMAGES as error:
             raise self.damaged(error) from error
         self._names = {name.lower().lstrip("/"): name for name in self._zip.namelist()}
 
@@ -78,7 +78,7 @@ class Package:
                 f"cannot read {self.uri}: {part!r} is missing in it; "
                 f"open it in the program it came from and save it as {self.save_as} again"
             ) from error
-        except _DAMAGES as error:
+        except DAMAGES as error:
             raise self.damaged(error) from error
 
     def xml(self, part: str) -> Element:
@@ -91,7 +91,7 @@ class Package:
         try:
             with self.open(part) as stream:
                 return etree.parse(stream, parser).getroot()
-        except (etree.XMLSyntaxError, *_DAMAGES) as error:
+        except (etree.XMLSyntaxError, *DAMAGES) as error:
             raise self.damaged(error) from error
 
     def walk(self, part: str, *tags: str) -> Iterator[Element]:
@@ -108,7 +108,7 @@ class Package:
                     element.clear(keep_tail=False)
                     while element.getprevious() is not None:
                         del element.getparent()[0]
-        except (etree.XMLSyntaxError, *_DAMAGES) as error:
+        except (etree.XMLSyntaxError, *DAMAGES) as error:
             raise self.damaged(error) from error
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:

@@ -201,7 +201,8 @@ class _Table:
         """One row, in the way that reads best."""
         inside, beyond = cells[self.first : self.width], cells[self.width :]
         # Columns that come only far down in a sheet have no name but their letter; fields of a record bring theirs.
-        extra = [
+        extra = [f"{column_letters(place)}: {cell}" for place, cell in enumerate(cells[: self.first]) if cell]
+        extra += [
             cell if self.records else f"{column_letters(self.width + place)}: {cell}"
             for place, cell in enumerate(beyond)
             if cell

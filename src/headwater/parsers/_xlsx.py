@@ -15,7 +15,7 @@ from functools import cache
 from typing import Final
 
 from headwater.parsers._numberformat import BUILT_IN, Shown, general, number_format
-from headwater.parsers._package import OFFICE, Element, Package, attribute, local, whole
+from headwater.parsers._package import DAMAGES, OFFICE, Element, Package, attribute, local, whole
 from headwater.parsers._rows import Across
 
 _MAIN: Final = "{*}"
@@ -187,7 +187,7 @@ def _references(package: Package, part: str) -> Iterator[str]:
         while True:
             try:
                 piece = stream.read(_PIECE_BYTES)
-            except Exception as error:
+            except DAMAGES as error:
                 raise package.damaged(error) from error
             data = rest + piece
             last = 0

@@ -1,4 +1,4 @@
-"""Slide shows (PPTX) -> a section and a page per slide: its title, what stands on it from top to bottom, its notes.
+"""Slide shows (PPTX, ODP) -> a section and a page per slide: its title, what stands on it from top to bottom, notes.
 
 The speaker's notes are blocks of their own, about the slide they belong to. The old binary PPT is refused with what to
 do about it.
@@ -13,12 +13,15 @@ from typing import Final, NamedTuple
 
 from headwater.errors import EmptyDocument, SourceError
 from headwater.parsers._draft import Draft, one_line, plain_lines
+from headwater.parsers._odp import OpenSlidesReader
+from headwater.parsers._odt import CONTENT
 from headwater.parsers._package import Element, Package, attribute, local, refuse_old, whole
 from headwater.parsers._rows import Across, Tables, write_table
 from headwater.types import Blob, Document, Span
 
 _PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 _OLD: Final = "application/vnd.ms-powerpoint"
+_OPEN: Final = "application/vnd.oasis.opendocument.presentation"
 _TITLES: Final = frozenset({"title", "ctrTitle"})
 # What repeats on every slide.
 _FURNITURE: Final = frozenset({"dt", "ftr", "sldNum", "hdr"})
@@ -76,6 +79,7 @@ class SlidesParser:
             "application/vnd.openxmlformats-officedocument.presentationml.slideshow",
             "application/vnd.ms-powerpoint.presentation.macroenabled.12",
             _OLD,
+            _OPEN,
         }
     )
 
@@ -85,15 +89,20 @@ class SlidesParser:
             raise refuse_old(blob, save_as="PPTX")
         package = Package(blob, save_as="PPTX")
         draft, found = Draft(), _Found()
-        slides = _slides(package)
-        written = 0
-        for number, part in enumerate(slides, 1):
-            written += _Slide(package, draft, found, part=part, number=number).write()
+        if package.has(CONTENT):
+            shown = OpenSlidesReader(package, draft)
+            shown.read()
+            found.tables, found.notes, found.bare = shown.tables, shown.counts["notes"], shown.bare
+            slides, written, said = shown.slides, shown.written, shown.properties()
+        else:
+            parts = _slides(package)
+            slides, written, said = len(parts), 0, package.properties()
+            for number, part in enumerate(parts, 1):
+                written += _Slide(package, draft, found, part=part, number=number).write()
         if not written:
-            why = _TOO_DEEP if found.deep else f"{len(slides)} slides with pictures at most"
+            why = _TOO_DEEP if found.deep else f"{slides} slides with pictures at most"
             raise EmptyDocument(f"{blob.uri} holds no text: {why}")
         text = draft.text()
-        said = package.properties()
         titled = draft.structure()
         named = "" if said.title.lower().startswith(_NO_TITLES) else said.title
         return Document(
@@ -107,7 +116,7 @@ class SlidesParser:
             blocks=draft.in_order(),
             page_starts=tuple(draft.page_starts),
             coverage={
-                "slides": len(slides),
+                "slides": slides,
                 "slides_with_text": written,
                 "notes": found.notes,
                 "pictures_without_text": found.pictures,

@@ -1,14 +1,12 @@
 """Questions answered over HTTP, whole or as they come about; feedback, history, and why something was not found."""
 
-import asyncio
 import json
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import Field
+from fastapi.responses import JSONResponse
+from pydantic import Field, model_validator
 
 from headwater import shapes
 from headwater.errors import HeadwaterError
@@ -17,12 +15,10 @@ from headwater.server.asking import Asked, chosen_datasets, filter_of, options_o
 from headwater.server.auth import Caller, Reader
 from headwater.server.retrieval import Question
 from headwater.server.state import Shared, State
+from headwater.server.streams import MAX_ANSWER_SECONDS, Streamed
 from headwater.types import Answer, Event, Restart, Sentence, Step
 
 router = APIRouter(prefix="/api/v1", tags=["answers"], responses=wire.ERRORS)
-STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-# Events that wait for a slow reader; a writer that is further ahead waits for it.
-AHEAD = 256
 
 
 class Ask(Asked):
@@ -48,6 +44,13 @@ class Feedback(wire.Body):
     chunk_id: str = Field(default="", max_length=300)
     comment: str = Field(default="", max_length=10_000)
 
+    @model_validator(mode="after")
+    def is_about_something(self) -> "Feedback":
+        """Feedback on nothing teaches nothing."""
+        if not (self.query or self.answer_id or self.document_id or self.chunk_id):
+            raise ValueError("say what it is about: query, answer_id, document_id or chunk_id")
+        return self
+
 
 @router.post(
     "/ask",
@@ -61,8 +64,7 @@ async def ask(request: Request, state: Shared, caller: Reader, given: Ask) -> An
         lambda: prepared(state, caller, given), deadline_seconds=state.settings.deadline_seconds
     )
     if given.stream:
-        stream = streamed(state, events, shape=lambda event: event_lines(event, caller=caller, state=state))
-        return StreamingResponse(stream, media_type="text/event-stream", headers=STREAM_HEADERS)
+        return event_stream(state, caller, events)
     answer = await whole(state, events)
     remember(state, caller, answer)
     return wire.ok(answer_shape(answer))
@@ -72,7 +74,7 @@ def prepared(state: State, caller: Caller, given: Ask) -> Iterator[Event]:
     """The events of an answer, none of which has happened yet."""
     chosen = chosen_datasets(state, caller, given)
     where = filter_of(state, caller, given, datasets=chosen)
-    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, 300.0))
+    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
     for name in ("template", "llm", "reflect"):
         if (value := getattr(given, name)) is not None:
             options[name] = value
@@ -88,50 +90,24 @@ async def whole(state: State, events: Iterator[Event]) -> Answer:
         assert isinstance(answer, Answer)
         return answer
 
-    return await state.generation.run(last, deadline_seconds=max(state.settings.deadline_seconds, 300.0))
+    return await state.generation.run(last, deadline_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
 
 
-async def streamed(
-    state: State, events: Iterator[Any], *, shape: Callable[[Any], str | bytes]
-) -> AsyncIterator[str | bytes]:
-    """Events as they happen on a thread of the generation pool. When the reader leaves, the writing stops."""
-    loop, ready = asyncio.get_running_loop(), asyncio.Queue[Any](AHEAD)
-    left, end = threading.Event(), object()
+def event_stream(state: State, caller: Caller, events: Iterator[Event]) -> Streamed:
+    """An answer as server-sent events `step`, `sentence`, `restart`, `answer` and `error`."""
+    return Streamed(
+        state, events, shape=lambda event: event_lines(event, caller=caller, state=state), failed=_error_line
+    )
 
-    def put(value: Any) -> None:
-        asyncio.run_coroutine_threadsafe(ready.put(value), loop).result()
 
-    def write() -> None:
-        try:
-            for event in events:
-                if left.is_set() or state.stopping.is_set():
-                    break
-                put(shape(event))
-        except HeadwaterError as error:
-            fault = wire.fault_of(error)
-            state.meters.errors.labels(fault.name).inc()
-            put(_line("error", {"code": wire.CODES[fault.name], "error": fault.name, "message": str(error)}))
-        finally:
-            if (close := getattr(events, "close", None)) is not None:
-                close()  # lets go of the model's connection
-            if not left.is_set():
-                put(end)
-
-    running = state.generation.submit(write)
-    try:
-        while (value := await ready.get()) is not end:
-            yield value
-    finally:
-        left.set()
-        while not ready.empty():
-            ready.get_nowait()  # who waits to put something must not wait for ever
-        running.cancel()
+def _error_line(error: HeadwaterError) -> str:
+    name = wire.fault_of(error).name
+    return _line("error", {"code": wire.CODES[name], "error": name, "message": str(error)})
 
 
 def event_lines(event: Event, *, caller: Caller, state: State) -> str:
     """One event as it goes over the wire."""
     if isinstance(event, Step):
-        state.meters.stage_seconds.labels(event.stage).observe(event.milliseconds / 1000)
         return _line("step", {"stage": event.stage, "milliseconds": event.milliseconds, "note": event.note})
     if isinstance(event, Sentence):
         citations = [shapes.citation_shape(one) for one in event.citations]
@@ -152,6 +128,9 @@ def remember(state: State, caller: Caller, answer: Answer) -> None:
     """Count an answer, and put the question into the caller's history."""
     outcome = "refused" if answer.refused else "degraded" if answer.degraded else "answered"
     state.meters.answers.labels(outcome).inc()
+    state.tracing.answered(answer)
+    for step in answer.trace:
+        state.meters.stage_seconds.labels(step.stage).observe(step.milliseconds / 1000)
     took = sum(step.milliseconds for step in answer.trace)
     logs.tell(
         "Question answered", owner=caller.owner, outcome=outcome, citations=len(answer.citations), latency_ms=took

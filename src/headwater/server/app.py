@@ -19,9 +19,12 @@ from headwater.build import open_home
 from headwater.config import Config
 from headwater.config import load as load_settings
 from headwater.errors import HeadwaterError
+from headwater.messages import Usage
 from headwater.server import (
     answers,
+    chats,
     chunks,
+    completions,
     datasets,
     documents,
     events,
@@ -31,6 +34,7 @@ from headwater.server import (
     operations,
     page,
     retrieval,
+    sessions,
     webhooks,
     wire,
 )
@@ -38,13 +42,17 @@ from headwater.server.gate import Gate
 from headwater.server.meters import Meters
 from headwater.server.pools import Busy, Pool
 from headwater.server.state import State
+from headwater.server.tracing import tracing_of
 from headwater.server.worker import Worker
 from headwater.storage.ledger import Job, Ledger
 
-ROUTERS = (datasets, documents, chunks, retrieval, answers, ingest, jobs, events, webhooks, operations)
+ROUTERS = (
+    *(datasets, documents, chunks, retrieval, answers, chats, sessions, completions),
+    *(ingest, jobs, events, webhooks, operations),
+)
 # Other protocols over the same state: each, where it is installed, is a module here with a `router`, or with
 # `install(app)` where it needs more than routes.
-PROTOCOLS = ("views", "chats", "openai", "vercel", "mcp")
+PROTOCOLS = ("views", "openai", "vercel", "mcp")
 RETRIEVAL_THREADS_PER_CORE = 2
 SHUTDOWN_SECONDS = 60.0
 
@@ -113,7 +121,14 @@ def opened(home: Path, config: Config, *, open_access: bool) -> State:
     """Everything that one server shares, open; the worker is not started."""
     settings = config.server()
     kb, ledger, meters = open_home(home, config=config), Ledger(home), Meters()
-    announcer = webhooks.Announcer(ledger, private_addresses=config.web().allow_private)
+    tracing = tracing_of(settings)
+
+    def on_usage(model: str, usage: Usage) -> None:
+        meters.used(model, usage)
+        tracing.used(model, usage)
+
+    kb.on_usage = on_usage
+    announcer = webhooks.Announcer(ledger, web=lambda: kb.web)
 
     def on_done(job: Job) -> None:
         meters.documents.labels(job.state).inc()
@@ -141,7 +156,9 @@ def opened(home: Path, config: Config, *, open_access: bool) -> State:
         meters=meters,
         open_access=open_access,
         announcer=announcer,
+        tracing=tracing,
     )
+    worker.in_flight = lambda: state.retrieval.taken + state.generation.taken
     operations.gauges(state)
     return state
 
@@ -156,6 +173,7 @@ def closed(state: State) -> None:
     state.announcer.close()
     state.ledger.close()
     state.kb.close()
+    state.tracing.close()
     logs.tell("Server stopped", took_ms=round((time.monotonic() - began) * 1000))
 
 
@@ -163,22 +181,29 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HeadwaterError)
     async def known(request: Request, error: HeadwaterError) -> JSONResponse:
         fault = wire.fault_of(error)
-        state: State = request.app.state.headwater
-        state.meters.errors.labels(fault.name).inc()
+        _count(request, fault.name)
         if isinstance(error, Busy):
-            state.meters.refused.labels("pool").inc()
+            state: State = request.app.state.headwater
+            state.meters.refused.labels(error.pool).inc()
         if fault.status >= 500:
             logs.warn("Request failed", error=error, reason=str(error), path=request.url.path)
         return wire.failed(fault, str(error), path=request.url.path)
 
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, error: RequestValidationError) -> JSONResponse:
-        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5]]
+        told = [
+            f"the body is no JSON: {one.get('ctx', {}).get('error', one['msg'])} at character {one['loc'][-1]}"
+            if one["type"] == "json_invalid"
+            else f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
+            for one in error.errors()[:5]
+        ]
+        _count(request, "ARGUMENT_ERROR")
         return wire.failed(wire.Fault(422, "ARGUMENT_ERROR"), "; ".join(told), path=request.url.path)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
         name = _STATUS_NAMES.get(error.status_code, "ARGUMENT_ERROR")
+        _count(request, name)
         answer = wire.failed(wire.Fault(error.status_code, name), str(error.detail), path=request.url.path)
         answer.headers.update(error.headers or {})
         return answer
@@ -187,8 +212,14 @@ def _answer_errors(app: FastAPI) -> None:
     async def unforeseen(request: Request, error: Exception) -> JSONResponse:
         id = _request_id(request.scope)
         logs.warn("A defect", error=error, path=request.url.path, request_id=id)
+        _count(request, "SERVER_ERROR")
         message = f"something went wrong that nobody foresaw; the log says more under the request id {id}"
         return wire.failed(wire.Fault(500, "SERVER_ERROR"), message, path=request.url.path)
+
+
+def _count(request: Request, name: wire.ErrorName) -> None:
+    state: State = request.app.state.headwater
+    state.meters.errors.labels(name).inc()
 
 
 def _request_id(scope: Any) -> str:

@@ -15,8 +15,9 @@ from pydantic import Field
 
 from headwater import __version__, sample
 from headwater.config import Config, preset_names, read_preset
+from headwater.errors import NotFound
 from headwater.server import datasets, reach, wire
-from headwater.server.auth import Admin, Reader, Writer
+from headwater.server.auth import Admin, Forbidden, Reader, Writer, may_manage
 from headwater.server.promises import promise
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Key
@@ -106,13 +107,16 @@ def _sample_files() -> Iterator[tuple[str, bytes]]:
 
 @router.get("/keys", response_model=wire.Success, summary="List keys")
 def list_keys(state: Shared, caller: Admin) -> JSONResponse:
-    """All of them, without their secrets."""
-    return wire.ok({"keys": [_key_shape(key) for key in state.ledger.keys.listed()], "needs_key": state.needs_key()})
+    """Those that the caller may manage, without their secrets: of its own owner, and for the owner `local` all."""
+    found = [key for key in state.ledger.keys.listed() if may_manage(caller, owner=key.owner, of=key.collections)]
+    return wire.ok({"keys": [_key_shape(key) for key in found], "needs_key": state.needs_key()})
 
 
 @router.post("/keys", response_model=wire.Success, summary="Make a key")
 def create_key(state: Shared, caller: Admin, given: NewKey) -> JSONResponse:
-    """Its secret is in this answer and nowhere else."""
+    """Its secret is in this answer and nowhere else. A key makes none that reaches further than itself."""
+    if not may_manage(caller, owner=given.owner, of=given.collections):
+        raise Forbidden(f"your key makes keys of {caller.owner!r} that reach no further than itself")
     key, secret = state.ledger.keys.create(
         given.owner, name=given.name, collections=given.collections, rights=given.rights
     )
@@ -122,6 +126,9 @@ def create_key(state: Shared, caller: Admin, given: NewKey) -> JSONResponse:
 @router.delete("/keys/{key_id}", response_model=wire.Success, summary="Revoke a key")
 def revoke_key(state: Shared, caller: Admin, key_id: str) -> JSONResponse:
     """It allows nothing from now on."""
+    known = {key.id for key in state.ledger.keys.listed() if may_manage(caller, owner=key.owner, of=key.collections)}
+    if key_id not in known:
+        raise NotFound(f"no key has the id {key_id!r}; list the keys to see those that exist")
     state.ledger.keys.revoke(key_id)
     return wire.ok({"id": key_id})
 

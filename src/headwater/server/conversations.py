@@ -1,24 +1,25 @@
 """Conversations over HTTP, as the page has them: list and search, go on with one, look at it again, export, delete."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from headwater.errors import NotFound
 from headwater.server import reach, wire
-from headwater.server.answers import STREAM_HEADERS, answer_shape, event_lines, remember, streamed, whole
+from headwater.server.answers import answer_shape, event_stream, remember, whole
 from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
 from headwater.server.auth import Caller, Reader
 from headwater.server.retrieval import Question
 from headwater.server.state import Shared, State
+from headwater.server.streams import MAX_ANSWER_SECONDS
 from headwater.turns import Conversation, Turn, plain_citation
-from headwater.types import attributes
+from headwater.types import Event, attributes
 
 router = APIRouter(prefix="/api/v1", tags=["conversations"], responses=wire.ERRORS)
-
-MAX_ANSWER_SECONDS = 300.0
+STREAMS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
 
 class Said(Asked):
@@ -42,22 +43,22 @@ class Named(wire.Body):
     "/conversations",
     summary="Say something",
     response_model=wire.Success,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses=STREAMS,
 )
 async def say(state: Shared, caller: Reader, given: Said) -> Any:
     """The answer, whole or as server-sent events; `conversation_id` in it says where to go on."""
     events = await state.retrieval.run(
-        lambda: _prepared(state, caller, given), deadline_seconds=state.settings.deadline_seconds
+        lambda: prepared(state, caller, given), deadline_seconds=state.settings.deadline_seconds
     )
     if given.stream:
-        stream = streamed(state, events, shape=lambda event: event_lines(event, caller=caller, state=state))
-        return StreamingResponse(stream, media_type="text/event-stream", headers=STREAM_HEADERS)
+        return event_stream(state, caller, events)
     answer = await whole(state, events)
     remember(state, caller, answer)
     return wire.ok(answer_shape(answer))
 
 
-def _prepared(state: State, caller: Caller, given: Said) -> Any:
+def prepared(state: State, caller: Caller, given: Said) -> Iterator[Event]:
+    """The events of the next answer, none of which has happened yet. What is wrong with the request is raised here."""
     where = filter_of(state, caller, given, datasets=chosen_datasets(state, caller, given))
     options = options_of(given, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
     if given.llm:
@@ -91,10 +92,14 @@ def listed(
 @router.get("/conversations/{conversation_id}", response_model=wire.Success, summary="A conversation")
 def one(state: Shared, caller: Reader, conversation_id: str) -> JSONResponse:
     """All that was said; an answer whose sources changed since names them in `stale`."""
+    return wire.ok(shape(state, caller, reach.view(state, caller).conversations.get(conversation_id)))
+
+
+def shape(state: State, caller: Caller, found: Conversation) -> dict[str, Any]:
+    """A conversation with all that was said in it."""
     seen = reach.view(state, caller)
-    found = seen.conversations.get(conversation_id)
     turns = [_turn(seen, turn) if _may_see(seen, caller, turn) else _veiled(turn) for turn in found.turns]
-    return wire.ok({**_shape(found), "turns": turns})
+    return {**_shape(found), "turns": turns}
 
 
 @router.put("/conversations/{conversation_id}", response_model=wire.Success, summary="Rename a conversation")
@@ -108,6 +113,7 @@ def rename(state: Shared, caller: Reader, conversation_id: str, given: Named) ->
 def delete(state: Shared, caller: Reader, conversation_id: str) -> JSONResponse:
     """With everything that was said in it."""
     reach.view(state, caller).conversations.delete(conversation_id)
+    state.ledger.chats.leave(caller.owner, [conversation_id])
     return wire.ok({"id": conversation_id})
 
 

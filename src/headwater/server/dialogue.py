@@ -17,11 +17,11 @@ from headwater.server import reach
 from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
 from headwater.server.auth import Caller
 from headwater.server.state import State
+from headwater.server.streams import MAX_ANSWER_SECONDS
 from headwater.types import Answer, Event, Hit, Restart, Sentence
 from headwater.write import counted
 
 MODEL = "headwater"  # whatever the settings say writes
-MAX_ANSWER_SECONDS = 300.0
 MAX_QUESTION_CHARS = 10_000
 
 

@@ -63,6 +63,7 @@ def upload(
         raise wire.TooLarge(f"at most {state.settings.max_files} files in one request, got {len(file)}")
     check_room(state, caller.owner, sum(one.size or 0 for one in file))
     labels = {"tags": [tag.strip() for tag in tags.split(",") if tag.strip()], "folder": folder}
+    within = [safe_name(part) for part in folder.split("/") if part]
     indexes = state.settings.upload_indexes if index is None else index
     made = []
     for one in file:
@@ -70,7 +71,7 @@ def upload(
         original, job = promise(
             state,
             dataset,
-            uri=UPLOAD + name,
+            uri=UPLOAD + "/".join([*within, name]),  # two files of one name in two folders are two documents
             data=one.file.read(),
             name=name,
             labels={**labels, "title": ""},
@@ -78,7 +79,17 @@ def upload(
         )
         record = state.kb.catalog.record(original.document)
         if record is None:
-            record = Record(id=original.document, uri=original.uri, owner=caller.owner, title=name, state="pending")
+            record = Record(
+                id=original.document,
+                uri=original.uri,
+                owner=dataset.owner,
+                collection=dataset.collection,
+                title=name,
+                mime=original.mime,
+                state="pending",
+                created=original.created,
+                updated=original.created,
+            )
         made.append(wire.document_shape(record, dataset_id=dataset.id, original=original, job=job))
     return wire.ok(made)
 

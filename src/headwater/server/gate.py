@@ -11,9 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.config import Server
 from headwater.server import logs, wire
+from headwater.server.tracing import Tracing
 
 MAX_PLAIN_BYTES = 32 * 1024**2  # of a body that is no upload
 SLOW_SECONDS = 30.0  # between two pieces of a body
+# A body that has taken longer than that must have come at the pace of a modem: dripping holds a connection, not work.
+LEAST_BYTES_PER_SECOND = 1024
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PORT = re.compile(r":\d+$")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
@@ -52,21 +55,33 @@ class Gate:
         scope["headwater.request_id"] = id = given if _ID.fullmatch(given) else secrets.token_hex(8)
         passage = _Passage(scope, send, id=id, origin=self._allowed_origin(headers))
         began = time.perf_counter()
+        state = _state(scope)
+        tracing = state.tracing if state is not None else Tracing()
+        with tracing.request(scope["method"], headers) as span:
+            try:
+                await self._pass(scope, receive, passage=passage, headers=headers)
+            finally:  # a defect is answered further out, with 500
+                passage.status = passage.status or 500
+                self._note(scope, passage, began)
+                tracing.ended(span, route=_route(scope), status=passage.status, id=id)
+
+    async def _pass(self, scope: Scope, receive: Receive, *, passage: "_Passage", headers: dict[str, str]) -> None:
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await refusal(scope, receive, passage.send)
+            fault, told = refusal
+            if (state := _state(scope)) is not None:
+                state.meters.errors.labels(fault.name).inc()
+            await wire.failed(fault, told, path=scope["path"])(scope, receive, passage.send)
         elif scope["method"] == "OPTIONS" and passage.origin:
             await _preflight(passage.send)
         else:
             await self.app(scope, _Body(receive, limit=self._limit(headers)).receive, passage.send)
-        self._note(scope, passage, began)
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> ASGIApp | None:
-        path = scope["path"]
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[wire.Fault, str] | None:
         host = _PORT.sub("", headers.get("host", "").lower())
         if "*" not in self.allowed_hosts and host not in self.allowed_hosts:
             told = f"this server does not answer for the host {host!r}"
-            return wire.failed(wire.Fault(400, "ARGUMENT_ERROR"), told, path=path)
+            return wire.Fault(400, "ARGUMENT_ERROR"), told
         origin = headers.get("origin", "")
         if (
             origin
@@ -76,12 +91,12 @@ class Gate:
         ):
             # A page of somebody else's in the person's own browser: it has no key, and the server may need none.
             told = f"pages of {origin!r} may not call this server; see server.cors_origins"
-            return wire.failed(wire.Fault(403, "AUTHENTICATION_ERROR"), told, path=path)
+            return wire.Fault(403, "AUTHENTICATION_ERROR"), told
         if (length := headers.get("content-length", "")) and (
             not length.isdigit() or int(length) > self._limit(headers)
         ):
             told = f"a body may have {self._limit(headers)} bytes, got {length!r}"
-            return wire.failed(wire.Fault(413, "ARGUMENT_ERROR"), told, path=path)
+            return wire.Fault(413, "ARGUMENT_ERROR"), told
         return None
 
     def _allowed_origin(self, headers: dict[str, str]) -> str:
@@ -97,10 +112,8 @@ class Gate:
 
     def _note(self, scope: Scope, passage: "_Passage", began: float) -> None:
         seconds = time.perf_counter() - began
-        route = scope.get("route")
-        path = getattr(route, "path", "other")
-        state = getattr(scope["app"].state, "headwater", None) if "app" in scope else None
-        if state is not None:
+        path = _route(scope)
+        if (state := _state(scope)) is not None:
             state.meters.requests.labels(scope["method"], path, str(passage.status)).observe(seconds)
         if path not in ("/metrics", "/healthz", "/readyz"):
             logs.tell(
@@ -139,6 +152,7 @@ class _Body:
 
     def __init__(self, receive: Receive, *, limit: int) -> None:
         self._receive, self._limit, self._bytes, self._whole = receive, limit, 0, False
+        self._began = time.monotonic()
 
     async def receive(self) -> Message:
         """The next piece."""
@@ -152,9 +166,22 @@ class _Body:
         if message["type"] == "http.request":
             self._bytes += len(message.get("body", b""))
             self._whole = not message.get("more_body", False)
+            took = time.monotonic() - self._began
+            if not self._whole and took > SLOW_SECONDS and self._bytes < took * LEAST_BYTES_PER_SECOND:
+                raise HTTPException(408, f"{self._bytes} bytes of the body came in {took:.0f} s; send it faster")
             if self._bytes > self._limit:
                 raise HTTPException(413, f"a body may have {self._limit} bytes, and more came")
         return message
+
+
+def _route(scope: Scope) -> str:
+    """The route as it is written, without what stands in its braces."""
+    return str(getattr(scope.get("route"), "path", "other"))
+
+
+def _state(scope: Scope) -> Any:
+    """What the server shares; None before it has started."""
+    return getattr(scope["app"].state, "headwater", None) if "app" in scope else None
 
 
 async def _preflight(send: Any) -> None:

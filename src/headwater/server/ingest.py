@@ -1,5 +1,6 @@
 """Pages and texts over HTTP: answered at once with a job that indexes them."""
 
+from hashlib import blake2b
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -40,7 +41,7 @@ class Page(Labelled):
     """A page to fetch."""
 
     model_config = wire.examples({"url": "https://example.org/leave", "tags": ["hr"]})
-    url: str = Field(min_length=8, max_length=4000)
+    url: str = Field(min_length=1, max_length=4000)
 
 
 class Html(Labelled):
@@ -55,7 +56,7 @@ class Text(Labelled):
     """A text under a name of the caller's."""
 
     model_config = wire.examples({"uri": "note-1", "text": "Parental leave is 26 weeks.", "collection": "notes"})
-    uri: str = Field(min_length=1, max_length=2000)
+    uri: str = Field(default="", max_length=2000)  # empty for a name made from the text
     text: str = Field(min_length=1, max_length=30_000_000)
     mime: str = Field(default="text/plain", max_length=100, pattern=r"^text/(plain|markdown|html|csv)$")
 
@@ -106,8 +107,9 @@ def ingest_html(state: Shared, caller: Writer, given: Html) -> JSONResponse:
 def ingest_text(state: Shared, caller: Writer, given: Text) -> JSONResponse:
     """The same text under the same name is no work; another one replaces it."""
     dataset = target(state, caller, given)
-    job = put_text(state, dataset, uri=given.uri, text=given.text, mime=given.mime, labels=labels(given))
-    return wire.ok(promised(job, title=given.title or given.uri))
+    uri = given.uri or f"{TEXT}{blake2b(given.text.encode(), digest_size=8).hexdigest()}"
+    job = put_text(state, dataset, uri=uri, text=given.text, mime=given.mime, labels=labels(given))
+    return wire.ok(promised(job, title=given.title or uri))
 
 
 def put_text(

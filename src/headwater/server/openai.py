@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater import shapes
 from headwater.errors import HeadwaterError, NotFound, UsageError
 from headwater.messages import Message
 from headwater.server import dialogue, wire
-from headwater.server.answers import STREAM_HEADERS, remember, streamed, whole
+from headwater.server.answers import remember, whole
 from headwater.server.asking import Asked
 from headwater.server.auth import Caller, Reader
 from headwater.server.state import Shared, State
+from headwater.server.streams import Streamed
 from headwater.types import Answer, Event
 from headwater.write import counted
 
@@ -26,6 +27,7 @@ MAX_MESSAGES = 1000
 MAX_INPUTS = 2048  # of one request for embeddings, as OpenAI has it
 MAX_INPUT_CHARS = 100_000
 MAX_MESSAGE_CHARS = 1_000_000
+_DONE = "data: [DONE]\n\n"
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -186,8 +188,7 @@ async def complete(state: Shared, caller: Reader, given: Completion) -> Any:
     head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": given.model}
     if given.stream:
         lines = _lines(state, caller, events, head=head, said=said, options=given.stream_options or StreamOptions())
-        stream = streamed(state, lines, shape=lambda line: line)
-        return StreamingResponse(stream, media_type="text/event-stream", headers=STREAM_HEADERS)
+        return Streamed(state, lines, shape=str, failed=_failed_line)
     answer = await whole(state, events)
     remember(state, caller, answer)
     message = {"role": "assistant", "content": answer.text, "refusal": None, "citations": _citations(answer)}
@@ -208,22 +209,21 @@ def _lines(
         return _data({**head, "object": "chat.completion.chunk", "choices": [choice], **usage, **beside})
 
     yield chunk({"role": "assistant", "content": ""})
-    try:
-        for event in events:
-            if text := growing.add(event):
-                yield chunk({"content": text})
-            if isinstance(event, Answer):
-                remember(state, caller, event)
-                yield chunk({}, finish="stop", **_beside(event))
-                if options.include_usage:
-                    usage = dialogue.tokens(event, said).shape()
-                    yield _data({**head, "object": "chat.completion.chunk", "choices": [], "usage": usage})
-    except HeadwaterError as error:
-        fault = wire.fault_of(error)
-        state.meters.errors.labels(fault.name).inc()
-        told = {"message": str(error), "type": fault.name.lower(), "code": fault.name, "param": None}
-        yield _data({"error": told})
-    yield "data: [DONE]\n\n"
+    for event in events:
+        if text := growing.add(event):
+            yield chunk({"content": text})
+        if isinstance(event, Answer):
+            remember(state, caller, event)
+            yield chunk({}, finish="stop", **_beside(event))
+            if options.include_usage:
+                usage = dialogue.tokens(event, said).shape()
+                yield _data({**head, "object": "chat.completion.chunk", "choices": [], "usage": usage})
+    yield _DONE
+
+
+def _failed_line(error: HeadwaterError) -> str:
+    name = wire.fault_of(error).name
+    return _data({"error": {"message": str(error), "type": name.lower(), "code": name, "param": None}}) + _DONE
 
 
 def _beside(answer: Answer) -> dict[str, Any]:

@@ -92,6 +92,7 @@ def search(
     finally:
         state.meters.search_seconds.labels(mode, status).observe(time.perf_counter() - began)
     state.meters.search_results.labels(mode).observe(len(results))
+    state.tracing.searched(results, seconds=time.perf_counter() - began)
     for stage, took in results.timings_ms.items():
         state.meters.stage_seconds.labels(stage).observe(took / 1000)
     if "cache" in results.timings_ms:
@@ -137,9 +138,8 @@ def shape(state: State, results: Results) -> dict[str, Any]:
     pairs = {(hit.record.owner, hit.record.collection) for hit in results}
     ids = {(owner, name): state.ledger.datasets.ensure(owner, name).id for owner, name in pairs}
     names = {hit.document_id: wire.name_of(hit.record) for hit in results}
-    for id in results.document_counts:
-        if id not in names and (record := state.kb.catalog.record(id)) is not None:
-            names[id] = wire.name_of(record)
+    others = [id for id in results.document_counts if id not in names]
+    names |= {id: wire.named(uri, title) for id, (uri, title) in state.names(others).items()}
     return wire.results_shape(results, ids=ids, names=names)
 
 

@@ -1,8 +1,9 @@
 """All that the routes of one server share: the open home, the ledger, the pools, the worker, the numbers."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Protocol, cast, runtime_checkable
 
 from fastapi import Depends, Request
 
@@ -10,11 +11,21 @@ from headwater.build import KnowledgeBase
 from headwater.config import Server
 from headwater.server.meters import Meters
 from headwater.server.pools import Pool
+from headwater.server.tracing import Tracing
 from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger
 from headwater.types import Record
 
 Counts = dict[tuple[str, str], tuple[int, int]]  # (owner, collection) -> documents, chunks
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A catalog that counts by itself: faster than going through every document, which any catalog allows."""
+
+    def collections(self) -> Counts:
+        """Documents and chunks of every collection of every owner."""
+        ...
 
 
 @dataclass(kw_only=True)
@@ -30,12 +41,21 @@ class State:
     meters: Meters
     open_access: bool
     announcer: Any  # a webhooks.Announcer, whose routes need this module
+    tracing: Tracing = field(default_factory=Tracing)
     stopping: threading.Event = field(default_factory=threading.Event)
     _counts: tuple[int, Counts] = (-1, {})
 
     def needs_key(self) -> bool:
         """Whether a caller must show a key: unless the server is open and nobody made one."""
         return not self.open_access or self.ledger.keys.any()
+
+    def names(self, documents: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Uri and title of documents; asked for together, for a search names more than a hundred."""
+        together = getattr(self.kb.catalog, "names", None)
+        if together is not None:
+            return cast(dict[str, tuple[str, str]], together(documents))
+        found = map(self.kb.catalog.record, documents)
+        return {record.id: (record.uri, record.title) for record in found if record is not None}
 
     def counts(self) -> Counts:
         """Documents and chunks of every collection of every owner."""
@@ -48,9 +68,8 @@ class State:
 def _counted(kb: KnowledgeBase) -> Counts:
     from headwater.filters import ALL
 
-    grouped = getattr(kb.catalog, "collections", None)
-    if grouped is not None:
-        return cast(Counts, grouped())
+    if isinstance(kb.catalog, Counting):
+        return kb.catalog.collections()
     found: Counts = {}
     records: list[Record] = kb.catalog.records(ALL)
     for record in records:
@@ -64,4 +83,8 @@ def state_of(request: Request) -> State:
     return cast(State, request.app.state.headwater)
 
 
-Shared = Annotated[State, Depends(state_of)]
+async def _shared(request: Request) -> State:
+    return state_of(request)  # as a coroutine: for a plain function the framework takes a thread, for every request
+
+
+Shared = Annotated[State, Depends(_shared)]

@@ -61,11 +61,9 @@ def listed(state: Shared, caller: Admin) -> JSONResponse:
 @router.post("/trials", response_model=wire.Success, summary="Measure a test set")
 def begin(state: Shared, caller: Admin, given: NewTrial) -> JSONResponse:
     """Answered at once; the run goes on in the background, one at a time."""
-    if given.set not in [one["name"] for one in _sets(state.kb.home)]:
-        raise NotFound(f"there is no test set {given.set!r} in {SETS!r} of the home; list them to see those that exist")
+    known_set(state.kb.home, given.set)
     config = settings.load(state.kb.home, preset=given.preset or None)
-    if not _running.acquire(blocking=False):
-        raise wire.Conflict("a test set is being measured; wait until it is done")
+    occupy()
     run = {
         "id": secrets.token_hex(6),
         "set": given.set,
@@ -101,11 +99,33 @@ def delete(state: Shared, caller: Admin, trial_id: str) -> JSONResponse:
 # ------------------------------------------------------------------------------------------------ the work
 
 
+def occupy() -> None:
+    """Take the one place for measuring; two at a time would spoil each other's times."""
+    if not _running.acquire(blocking=False):
+        raise wire.Conflict("something is being measured; wait until it is done")
+
+
+def leave() -> None:
+    """Let the next measure."""
+    _running.release()
+
+
+def occupied() -> bool:
+    """Whether something is being measured."""
+    return _running.locked()
+
+
+def known_set(home: Path, name: str) -> Path:
+    """The folder of a test set of this home."""
+    if name not in [one["name"] for one in _sets(home)]:
+        raise NotFound(f"there is no test set {name!r} in {SETS!r} of the home; list them to see those that exist")
+    return _sample_set(home) if name == SAMPLE_SET else home / SETS / name
+
+
 def _work(state: State, run: dict[str, Any], config: settings.Config) -> None:
     home = state.kb.home
     try:
-        folder = _sample_set(home) if run["set"] == SAMPLE_SET else home / SETS / str(run["set"])
-        judged = read_set(folder)
+        judged = read_set(known_set(home, str(run["set"])))
         embedder = make_embedder(config, home=home)
         run["queries"] = {}
         with indexed(judged, config, work=home / RUNS / INDEXES, embedder=embedder) as kb:
@@ -121,7 +141,7 @@ def _work(state: State, run: dict[str, Any], config: settings.Config) -> None:
         if run["state"] == "running":
             run |= {"state": "failed", "note": "it ended before its time; the log says more"}
         _write(home, run)
-        _running.release()
+        leave()
 
 
 def _note(home: Path, run: dict[str, Any], mode: str, done: int, total: int) -> None:
@@ -218,10 +238,14 @@ def _run(home: Path, id: str) -> dict[str, Any]:
 def _write(home: Path, run: dict[str, Any]) -> None:
     folder = home / RUNS
     folder.mkdir(exist_ok=True)
-    path = folder / f"{run['id']}.json"
-    written = path.with_suffix(".new")
-    written.write_text(json.dumps(run, ensure_ascii=False), encoding="utf-8")
-    written.replace(path)
+    replace_json(folder / f"{run['id']}.json", run)
     kept = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)
     for old in kept[KEPT_RUNS:]:
         old.unlink(missing_ok=True)
+
+
+def replace_json(path: Path, value: Any) -> None:
+    """Write a file whole, or not at all."""
+    written = path.with_suffix(".new")
+    written.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+    written.replace(path)

@@ -16,10 +16,11 @@ from headwater.converse import SEARCH_NAMES
 from headwater.errors import HeadwaterError
 from headwater.messages import Message
 from headwater.server import dialogue, wire
-from headwater.server.answers import STREAM_HEADERS, remember, streamed
+from headwater.server.answers import remember
 from headwater.server.asking import Asked
 from headwater.server.auth import Caller, Reader
 from headwater.server.state import Shared, State
+from headwater.server.streams import STREAM_HEADERS, Streamed
 from headwater.types import Answer, Citation, Event, Restart, Sentence, Step
 
 router = APIRouter(tags=["vercel"], responses=wire.ERRORS)
@@ -88,23 +89,21 @@ async def chat(state: Shared, caller: Reader, given: Chat) -> StreamingResponse:
         ),
         deadline_seconds=state.settings.deadline_seconds,
     )
-    lines = _lines(state, caller, events)
-    return StreamingResponse(
-        streamed(state, lines, shape=lambda line: line), media_type="text/event-stream", headers=HEADERS
-    )
+    telling = _Telling()
+
+    def failed(error: HeadwaterError) -> str:
+        return "".join(map(_data, telling.failed(str(error)))) + _DONE
+
+    lines = _lines(state, caller, events, telling=telling)
+    return Streamed(state, lines, shape=str, failed=failed, headers=HEADERS)
 
 
-def _lines(state: State, caller: Caller, events: Iterator[Event]) -> Iterator[str]:
-    told = _Telling()
-    yield from map(_data, told.begin())
-    try:
-        for event in events:
-            if isinstance(event, Answer):
-                remember(state, caller, event)
-            yield from map(_data, told.about(event))
-    except HeadwaterError as error:
-        state.meters.errors.labels(wire.fault_of(error).name).inc()
-        yield from map(_data, told.failed(str(error)))
+def _lines(state: State, caller: Caller, events: Iterator[Event], *, telling: "_Telling") -> Iterator[str]:
+    yield from map(_data, telling.begin())
+    for event in events:
+        if isinstance(event, Answer):
+            remember(state, caller, event)
+        yield from map(_data, telling.about(event))
     yield _DONE
 
 

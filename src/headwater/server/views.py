@@ -17,7 +17,7 @@ from headwater import shapes
 from headwater.errors import NotFound, SourceError
 from headwater.highlight import Terms
 from headwater.kinds import kind_of
-from headwater.server import console, conversations, reach, trials, wire
+from headwater.server import console, conversations, reach, trials, tuning, wire
 from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
 from headwater.server.auth import Caller, Reader, Writer
 from headwater.server.promises import start
@@ -54,7 +54,7 @@ sys.stdout.buffer.write(render_page(sys.stdin.buffer.read(), int(sys.argv[1]), w
 
 def install(app: FastAPI) -> None:
     """The other routes that only the page needs."""
-    for module in (console, conversations, trials):
+    for module in (console, conversations, trials, tuning):
         app.include_router(module.router)
 
 

@@ -4,26 +4,27 @@ Signed with HMAC-SHA256 over `time.body` in `X-Headwater-Signature: t=TIME,v1=HE
 """
 
 import hmac
-import ipaddress
 import json
 import secrets
-import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from headwater.errors import NotFound, UsageError
+from headwater.errors import NotFound, SourceError, UsageError
 from headwater.server import logs, wire
 from headwater.server.auth import Admin
 from headwater.server.ingest import checked_url
 from headwater.server.state import Shared
 from headwater.storage.ledger import Job, Ledger
+
+if TYPE_CHECKING:
+    from headwater.sources.web import Web
 
 router = APIRouter(prefix="/api/v1", tags=["webhooks"], responses=wire.ERRORS)
 PAUSES = (1.0, 5.0, 30.0)  # between attempts, in seconds
@@ -44,7 +45,7 @@ class NewWebhook(wire.Body):
 @router.post("/webhooks", response_model=wire.Success, summary="Be told of finished jobs")
 def create_webhook(state: Shared, caller: Admin, given: NewWebhook) -> JSONResponse:
     """The secret is shown this once: it signs what is sent."""
-    checked_url(given.url)
+    checked_address(given.url, allow_private=state.kb.config.web().allow_private)
     if len(state.ledger.journal.webhooks(caller.owner)) >= MAX_WEBHOOKS:
         raise UsageError(f"at most {MAX_WEBHOOKS} webhooks; remove one first")
     secret = secrets.token_urlsafe(32)
@@ -68,10 +69,13 @@ def delete_webhook(state: Shared, caller: Admin, webhook_id: str) -> JSONRespons
 
 
 class Announcer:
-    """Sends in the background; what has not arrived when it is closed is not sent any more."""
+    """Sends in the background; what has not arrived when it is closed is not sent any more.
 
-    def __init__(self, ledger: Ledger, *, private_addresses: bool) -> None:
-        self._ledger, self._private = ledger, private_addresses
+    `web` gives the way out: it resolves a name, judges every address it has, and connects to one that it judged.
+    """
+
+    def __init__(self, ledger: Ledger, *, web: "Callable[[], Web]") -> None:
+        self._ledger, self._web = ledger, web
         self._sending = ThreadPoolExecutor(2, thread_name_prefix="headwater-webhooks")
         self._closed = threading.Event()
 
@@ -84,27 +88,18 @@ class Announcer:
                 self._sending.submit(self.deliver, hook, body)
 
     def deliver(self, hook: dict[str, Any], body: bytes) -> bool:
-        """Send until it arrives, or it has been tried often enough."""
-        import httpx2
-
+        """Send until it arrives, or it has been tried often enough, or another try cannot help."""
         for pause in (*PAUSES, 0.0):
+            headers = {"Content-Type": "application/json", "X-Headwater-Signature": signature(hook, body)}
             try:
-                if not self._private:
-                    _refuse_private(hook["url"])
-                answer = httpx2.post(
-                    hook["url"],
-                    content=body,
-                    headers={"Content-Type": "application/json", "X-Headwater-Signature": signature(hook, body)},
-                    timeout=TIMEOUT_SECONDS,
-                    follow_redirects=False,
-                )
-                if answer.status_code < 300:
+                status = self._web().post(hook["url"], body, headers=headers, seconds=TIMEOUT_SECONDS)
+                reason, again = f"status {status}", True
+                if status < 300:
                     return True
-                reason = f"status {answer.status_code}"
-            except (httpx2.HTTPError, OSError, UsageError) as error:
-                reason = str(error)
+            except SourceError as error:
+                reason, again = str(error), bool(getattr(error, "again", False))
             logs.warn("A webhook did not arrive", webhook=hook["id"], reason=reason)
-            if self._closed.wait(pause):
+            if not again or self._closed.wait(pause):
                 break
         return False
 
@@ -121,11 +116,14 @@ def signature(hook: dict[str, Any], body: bytes) -> str:
     return f"t={moment},v1={signed}"
 
 
-def _refuse_private(url: str) -> None:
-    """Refuse an address of a private network, whatever its name says."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    for *_, address in socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM):
-        found = ipaddress.ip_address(address[0])
-        if not found.is_global or found.is_multicast:
-            raise UsageError(f"{parts.hostname!r} is an address of a private network; see web.allow_private")
+def checked_address(url: str, *, allow_private: bool) -> None:
+    """Refuse what is no address to tell, or names a machine of a private network. A name is judged when it is used."""
+    from headwater.sources.web import PageError, normalised, refused
+
+    checked_url(url)
+    try:
+        reason = refused(normalised(url), allow_private=allow_private)
+    except PageError as error:
+        raise UsageError(str(error)) from error
+    if reason:
+        raise UsageError(f"nobody is told at {url!r}: {reason}; see web.allow_private")

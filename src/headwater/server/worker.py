@@ -19,6 +19,7 @@ from headwater.build import KnowledgeBase
 from headwater.errors import BackendError, HeadwaterError, HomeLocked, SourceError
 from headwater.indexer import Progress, stamped
 from headwater.server import logs
+from headwater.server.refresher import Refresher
 from headwater.storage.ledger import Job, JobState, Ledger, Original
 from headwater.types import Blob, Change, Document, Labels, Span, text_hash
 
@@ -31,6 +32,10 @@ LOCKED_SECONDS = 0.2
 # How far each stage of the write path is, in percent.
 PERCENT = {"fetch": 10, "parse": 30, "chunk": 45, "embed": 60, "store": 85}
 NICE = 10  # searches come first
+# While somebody waits for an answer, indexing rests as long as it worked: threads of one process take turns, and a
+# search has a hundred small turns to take. No rest is longer than that, so that indexing goes on however busy it is.
+REST = 1.0
+LONGEST_REST_SECONDS = 0.25
 FETCHED_AT_ONCE = 4
 LEASE_SECONDS = 120  # longer than any page may take
 
@@ -54,9 +59,12 @@ class Worker:
         self._awake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._fetcher: threading.Thread | None = None  # slow pages hold nothing else up
+        self.refresher = Refresher(kb)
         self._wanted = threading.Event()
         self._pause_until, self._failures = 0.0, 0
         self._told: dict[str, str] = {}
+        # How many requests are being answered now: those come first. None for a worker that answers nobody.
+        self.in_flight: Callable[[], int] | None = None
 
     def start(self) -> None:
         """Begin to work beside what this process does."""
@@ -72,14 +80,17 @@ class Worker:
         """End after the pass under way. What is left is there the next time."""
         self._stop.set()
         self.wake()
+        end = time.monotonic() + timeout_seconds
         if self._thread is not None:
             self._thread.join(timeout_seconds)
+        self.refresher.stop(timeout_seconds=max(0.0, end - time.monotonic()))
 
     def run(self) -> None:
         """Work until `stop`."""
         self._step_back()
         self._fetcher = threading.Thread(target=self._keep_fetching, name="headwater-fetcher", daemon=True)
         self._fetcher.start()
+        self.refresher.start()
         while not self._stop.is_set():
             try:
                 self.ledger.journal.flush()
@@ -118,7 +129,9 @@ class Worker:
             changes = [change for job in puts if (change := self._change(job)) is not None]
             self.kb.catalog.enqueue(changes)
             by_uri = {(job.uri): job for job in puts}
-            self.kb.indexer.run(lambda progress: self._tell(by_uri, progress))
+            indexer = self.kb.indexer
+            indexer.rest = self._rest if self.in_flight is not None else None
+            indexer.run(lambda progress: self._tell(by_uri, progress))
             for job in jobs:
                 self._relabel(job)
         except BackendError as error:
@@ -131,6 +144,11 @@ class Worker:
             self._close(job, failure)
         if self.on_pass is not None:
             self.on_pass(time.perf_counter() - began, failure is None)
+
+    def _rest(self, worked_seconds: float) -> None:
+        """Let the requests that are being answered go first."""
+        if self.in_flight is not None and self.in_flight() > 0:
+            self._stop.wait(min(REST * worked_seconds, LONGEST_REST_SECONDS))
 
     def _change(self, job: Job) -> Change | None:
         work = job.work

@@ -109,17 +109,23 @@ def get(
     resolve: Resolve,
     allow_private: bool,
     cut: bool = False,
+    sent: bytes | None = None,
 ) -> Answer:
-    """One request, no redirect followed. A larger body is refused, or with `cut` ends at the limit."""
+    """One request, no redirect followed. A larger body is refused, or with `cut` ends at the limit.
+
+    With `sent` it is a POST of these bytes.
+    """
     end = time.monotonic() + limits.seconds
     host = urlsplit(url).hostname or ""
     network = _Network(resolve=resolve, allow_private=allow_private, end=end)
-    sent = {**headers, "Accept-Encoding": "gzip, deflate", "Connection": "close"}
+    told = {**headers, "Accept-Encoding": "gzip, deflate", "Connection": "close"}
+    if sent is not None:
+        told["Content-Length"] = str(len(sent))
     try:
         # A pool for one request: no connection is shared between names that have one address.
         with (
             httpcore2.ConnectionPool(ssl_context=_context(), network_backend=network) as pool,
-            pool.stream("GET", url, headers=list(sent.items())) as response,
+            pool.stream("GET" if sent is None else "POST", url, headers=list(told.items()), content=sent) as response,
         ):
             told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
             pieces = _unpacked(response.iter_stream(), told.get("content-encoding", ""), url)

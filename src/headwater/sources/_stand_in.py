@@ -14,6 +14,8 @@ DEAD_LINK: Final = "dead_link"
 _UNSEEN: Final = (b"script", b"style", b"noscript", b"template", b"svg", b"head")
 # A page that a program fills in the browser says no more than "Loading" or "please enable JavaScript".
 _FEWEST_BYTES: Final = 80
+# One without a program says "App" or "Loading…" at least; a short sentence, also of six Chinese characters, is more.
+_FEWEST_BYTES_STILL: Final = 16
 
 
 def stand_in(change: Change, reason: str) -> Blob:
@@ -30,18 +32,22 @@ def stand_in(change: Change, reason: str) -> Blob:
 
 
 def says_nothing(blob: Blob) -> bool:
-    """Whether a page is an empty frame that a program would fill."""
-    return blob.mime == "text/html" and not _says_something(blob.data)
+    """Whether a page is an empty frame that a program would fill. One without a program is short, not empty."""
+    if blob.mime != "text/html":
+        return False
+    small = blob.data.lower()
+    fewest = _FEWEST_BYTES if b"<script" in small else _FEWEST_BYTES_STILL
+    return not _says_something(blob.data, small, fewest)
 
 
-def _says_something(page: bytes) -> bool:
+def _says_something(page: bytes, small: bytes, fewest: int) -> bool:
     """From tag to tag, each looked at once, until enough words were seen."""
-    seen, place, small = 0, 0, page.lower()
+    seen, place = 0, 0
     while place < len(page):
         tag = page.find(b"<", place)
         text = page[place:] if tag < 0 else page[place:tag]
         seen += len(b" ".join(text.replace(b"&nbsp;", b" ").split()))
-        if seen >= _FEWEST_BYTES or tag < 0:
+        if seen >= fewest or tag < 0:
             break
         if small.startswith(b"<!--", tag):
             end = page.find(b"-->", tag)
@@ -52,7 +58,7 @@ def _says_something(page: bytes) -> bool:
         if end < 0:
             break
         place = end + 1
-    return seen >= _FEWEST_BYTES
+    return seen >= fewest
 
 
 def _opens(page: bytes, tag: int, name: bytes) -> bool:

@@ -19,7 +19,15 @@ from typing import Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 from headwater.kinds import BINARY, HTML, PLAIN, kind_of
-from headwater.sources._address import PageError, Resolve, normalised, origin, system_resolve
+from headwater.sources._address import (
+    PageError,
+    Resolve,
+    host_and_port,
+    normalised,
+    origin,
+    refusal,
+    system_resolve,
+)
 from headwater.sources._fetch import Answer, Limits, get
 from headwater.sources._robots import ALL_ALLOWED, MAX_BYTES, NONE_ALLOWED, Robots
 from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Labels
@@ -36,6 +44,8 @@ AHEAD: Final = 16
 # What a page may be in all: some thousand times the usual one.
 MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 20.0
+# Of what is answered to something that was sent: nobody reads it.
+MAX_REPLY_BYTES: Final = 64 * 1024
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -98,6 +108,24 @@ class Web:
                 return self._blob(asked, here, answer)
             here = normalised(urljoin(here, target))
         raise PageError(f"{asked} sends on from page to page, {MAX_REDIRECTS} times and more; check the address")
+
+    def post(self, url: str, body: bytes, *, headers: Mapping[str, str], seconds: float) -> int:
+        """Send bytes to an address, judged like any other; what its server answers is its status, and none is followed.
+
+        Raises PageError, which says what was wrong and whether another try may help.
+        """
+        query = urlsplit(url).query
+        here = urlsplit(normalised(url))._replace(query=query if query.isascii() and query.isprintable() else "")
+        answer = get(
+            here.geturl(),
+            headers={"User-Agent": self.user_agent, **headers},
+            limits=Limits(seconds=seconds, bytes=MAX_REPLY_BYTES),
+            resolve=self.resolve,
+            allow_private=self.allow_private,
+            cut=True,
+            sent=body,
+        )
+        return answer.status
 
     def tried(self, url: str, *, stamp: str = "") -> Blob | Unchanged | PageError:
         """The same, with the error as an answer."""
@@ -271,6 +299,12 @@ def fetch(url: str, *, private_addresses: bool = False) -> Blob:
     found = Web(allow_private=private_addresses).fetch(url)
     assert isinstance(found, Blob)
     return found
+
+
+def refused(url: str, *, allow_private: bool) -> str:
+    """Why a normalised address that is a number is not connected to, in words; empty for a name."""
+    host, _ = host_and_port(url)
+    return refusal(host, allow_private=allow_private) if ":" in host or host.replace(".", "").isdecimal() else ""
 
 
 def stamp_of(blob: Blob) -> str:

@@ -121,7 +121,12 @@ def stretched(scores: Sequence[float]) -> list[float]:
     """Scores over 0 to 1; all 1 where there is nothing between them, 0 for what is no number."""
     there = [score for score in scores if isfinite(score)]
     low, high = min(there, default=0.0), max(there, default=0.0)
-    return [0.0 if not isfinite(score) else (score - low) / (high - low) if high > low else 1.0 for score in scores]
+    if high <= low:
+        return [1.0 if isfinite(score) else 0.0 for score in scores]
+    # By halves where they are further apart than the largest number there is.
+    part = 1.0 if isfinite(high - low) else 0.5
+    span = part * high - part * low
+    return [(part * score - part * low) / span if isfinite(score) else 0.0 for score in scores]
 
 
 def within(seconds: float, work: Callable[[], Value]) -> Value:

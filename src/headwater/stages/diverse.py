@@ -54,7 +54,7 @@ def marginal(relevance: Sequence[float], vectors: Matrix, *, weight: float) -> l
     worth = np.array(stretched(relevance), dtype=np.float64)
     rows = np.nan_to_num(np.asarray(vectors, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    cosines = (rows / np.where(lengths > 0, lengths, 1.0)) @ (rows / np.where(lengths > 0, lengths, 1.0)).T
+    rows /= np.where(lengths > 0, lengths, 1.0)
     # Nothing is chosen yet: the first is judged by its relevance alone.
     nearest = np.zeros(len(worth))
     left = np.ones(len(worth), dtype=bool)
@@ -64,5 +64,7 @@ def marginal(relevance: Sequence[float], vectors: Matrix, *, weight: float) -> l
         index = int(np.argmax(value))  # the first of equals
         order.append((index, float(value[index])))
         left[index] = False
-        nearest = np.maximum(nearest, cosines[index]) if len(order) > 1 else cosines[index]
+        # One row at a time: a product of all with all would wake threads that busy cores wait for.
+        cosines = rows @ rows[index]
+        nearest = np.maximum(nearest, cosines) if len(order) > 1 else cosines
     return order

@@ -1,7 +1,8 @@
 """Words and a condition -> every live chunk that holds it, not only the best ones.
 
 The text index proposes what has any of the words, deeper and deeper to the end of its list, and the catalog's text
-decides.
+decides. Where the words must stand together it proposes what has all of them, and the best of the others: where a line
+ends inside of a Chinese word, a pair of its characters is missing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ FIRST_LOOK: Final = 500
 DEEPER: Final = 4
 # More than this is not gone through: a word of every second passage of a large home tells nothing.
 MOST_LOOKED_AT: Final = 32_000
+# Of those that lack one of the words, so many are looked at.
+NEAR_MISSES: Final = 100
 BATCH: Final = 500  # chunks read at a time: the deadline is looked at in between
 
 
@@ -38,15 +41,21 @@ def everything(
     catalog: Catalog,
     text_index: TextIndex,
     left: float,
+    together: str = "",
 ) -> tuple[list[Held], str]:
-    """Best first; and what keeps the list from being complete, empty where nothing does."""
+    """Best first; and what keeps the list from being complete, empty where nothing does.
+
+    `together` is what each of them holds as it stands.
+    """
     deadline = perf_counter() + left
     found: list[Held] = []
     seen: set[int] = set()
     limit = FIRST_LOOK
+    near = text_index.search(text, NEAR_MISSES, where) if together else []
     while True:
-        ranking = text_index.search(text, limit, where)
-        fresh = [one for one in ranking if one.chunk_id not in seen]
+        ranking = text_index.search(text, limit, where, all_of=together)
+        proposed = {one.chunk_id: one for one in (*ranking, *near)}
+        fresh = sorted((one for id, one in proposed.items() if id not in seen), key=lambda one: -one.score)
         for start in range(0, len(fresh), BATCH):
             some = fresh[start : start + BATCH]
             rows = catalog.chunks([one.chunk_id for one in some])

@@ -7,7 +7,6 @@ Where there is no such term, as for a part of a word, the documents are gone thr
 
 from __future__ import annotations
 
-from itertools import pairwise
 from time import perf_counter
 from typing import Final
 
@@ -28,7 +27,7 @@ def containing(
     deadline = perf_counter() + left
     needle = plain(text.strip())
     counts: dict[int, int] = {}
-    proposed = [chunk_id for chunk_id, _ in text_index.search(text, MOST_PROPOSED, where)]
+    proposed = [chunk_id for chunk_id, _ in text_index.search(text, MOST_PROPOSED, where, all_of=anchors(needle))]
     for start in range(0, len(proposed), BATCH):
         for chunk_id, (chunk, record) in catalog.chunks(proposed[start : start + BATCH]).items():
             if where.matches(attributes(record, chunk)):
@@ -64,12 +63,17 @@ def found_at(needle: str, text: str) -> list[int]:
 
 def is_anchored(needle: str) -> bool:
     """Whether every text that holds it has a term of it: two Chinese characters side by side, or a word inside."""
+    return bool(anchors(needle))
+
+
+def anchors(needle: str) -> str:
+    """The parts of it that are terms of every text that holds it."""
     folded = fold(needle)
-    if any(is_cjk(one) and is_cjk(other) for one, other in pairwise(folded)):
-        return True
+    runs = "".join(char if is_cjk(char) else " " for char in folded).split()
     words = folded.split()
     # The first and the last word may go on outside of it; one between two spaces may not.
-    return any(word.isalnum() and not any(map(is_cjk, word)) for word in words[1:-1])
+    inside = [word for word in words[1:-1] if word.isalnum() and not any(map(is_cjk, word))]
+    return " ".join([*(run for run in runs if len(run) > 1), *inside])
 
 
 def _go_through(needle: str, counts: dict[int, int], *, where: Filter, catalog: Catalog, deadline: float) -> list[str]:

@@ -2,7 +2,8 @@
 
 Cutting is most of what an ingest costs and holds the interpreter's lock, so a second core helps only in a second
 process. It is started at the first large batch and talks through its standard input and output; if it dies, this
-process does its share. A batch can be begun before its turn: then the other core has work while an index is flushed. A process of our own rather than `multiprocessing`, which would run a caller's script again.
+process does its share. A batch can be begun before its turn: then the other core has work while an index is flushed.
+A process of our own rather than `multiprocessing`, which would run a caller's script again.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from zlib import crc32
 
 from headwater.selection import TICKET_BITS
-from headwater.storage._lanes import Question, Term, rarity
+from headwater.storage._lanes import REQUIRED_IN, Question, Term, rarity
 
 FILE: Final = "fresh.journal"
 # `checksum length`, padded: eight hexadecimal digits, a blank, ten digits and the end of the line.
@@ -45,62 +45,113 @@ class Statistics(NamedTuple):
     mean_length: Callable[[str], float]  # of a field; 0 where nothing has it
 
 
+class _Held:
+    """Chunks by id with postings, and the tickets that the index must drop."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Terms] = {}
+        self.postings: dict[tuple[str, str], dict[int, int]] = {}
+        self.lengths: dict[str, dict[int, int]] = {}
+        self.tickets: dict[int, list[int]] = {}
+        self.gone: set[int] = set()
+
+    def apply(self, change: dict[str, Any]) -> None:
+        rows = [(int(id), terms) for id, terms in change.get("add", ())]
+        for ticket in {id >> TICKET_BITS for id, _ in rows} | set(change.get("remove", ())):
+            self._drop(ticket)
+        for id, terms in rows:
+            self._put(id, terms)
+
+    def _drop(self, ticket: int) -> None:
+        self.gone.add(ticket)
+        for id in self.tickets.pop(ticket, ()):
+            for field, terms in self.rows.pop(id).items():
+                del self.lengths[field][id]
+                for token in set(terms.split()):
+                    posting = self.postings[field, token]
+                    del posting[id]
+                    if not posting:
+                        del self.postings[field, token]
+
+    def _put(self, id: int, terms: Terms) -> None:
+        self.rows[id] = terms
+        self.tickets.setdefault(id >> TICKET_BITS, []).append(id)
+        for field, joined in terms.items():
+            counts = Counter(joined.split())
+            self.lengths.setdefault(field, {})[id] = counts.total()
+            for token, count in counts.items():
+                self.postings.setdefault((field, token), {})[id] = count
+
+    def scores(self, question: Question, index: Statistics, *, k1: float, b: float) -> dict[int, float]:
+        """The BM25 of each chunk that holds a term, as if the index held them too."""
+        if not self.rows:
+            return {}
+        chunks = index.chunks + len(self.rows)
+
+        def of(term: Term) -> dict[int, float]:
+            posting = self.postings.get((term.field, term.token))
+            if not posting:
+                return {}
+            lengths = self.lengths[term.field]
+            mean = index.mean_length(term.field) or sum(lengths.values()) / chunks
+            unit = term.weight * rarity(index.containing(term) + len(posting), chunks) * (k1 + 1)
+            return {
+                id: unit * count / (count + k1 * (1 - b + b * _kept_length(lengths[id]) / mean))
+                for id, count in posting.items()
+            }
+
+        found: dict[int, float] = {}
+        for term in question.terms:
+            for id, score in of(term).items():
+                found[id] = found.get(id, 0.0) + score
+        for phrase in question.phrases:
+            parts = [of(term) for term in phrase]
+            for id in set.intersection(*map(set, parts)):
+                found[id] += sum(part[id] for part in parts)
+        return found
+
+    def with_all(self, tokens: Iterable[str]) -> set[int]:
+        """The chunks that hold each of these where a required term may stand."""
+        found = set(self.rows)
+        for token in tokens:
+            found &= set().union(*(self.postings.get((field, token), ()) for field in REQUIRED_IN))
+        return found
+
+
 class Fresh:
-    """Chunks by id, and tickets that the index must drop. Safe for use from several threads."""
+    """The last changes and their journal. Safe for use from several threads.
+
+    What a journal of another name holds is `settled` by whoever has made the index see what left the one before.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._lock = threading.RLock()
+        self._held, self._next = _Held(), _Held()
         self._name, self._end = "", 0  # of the journal, as far as it was read or written
         self._unwritten: list[dict[str, Any]] = []
-        self._empty()
-
-    def _empty(self) -> None:
-        self._rows: dict[int, Terms] = {}
-        self._postings: dict[tuple[str, str], dict[int, int]] = {}
-        self._lengths: dict[str, dict[int, int]] = {}
-        self._tickets: dict[int, list[int]] = {}
-        self._gone: set[int] = set()
 
     # ------------------------------------------------------------------------------------------ changing
 
     def add(self, rows: Mapping[int, Terms]) -> None:
         """Take these chunks; `write` makes it durable. What their tickets had is dropped, also from the index."""
-        self._apply({"add": [[id, dict(terms)] for id, terms in rows.items()]}, new=True)
+        self._change({"add": [[id, dict(terms)] for id, terms in rows.items()]})
 
     def remove(self, tickets: Iterable[int]) -> None:
         """Drop every chunk of these tickets, also from the index when it is written next; `write` makes it durable."""
-        self._apply({"remove": sorted(tickets)}, new=True)
+        self._change({"remove": sorted(tickets)})
 
-    def _apply(self, change: dict[str, Any], *, new: bool) -> None:
+    def _change(self, change: dict[str, Any]) -> None:
         with self._lock:
-            rows = [(int(id), terms) for id, terms in change.get("add", ())]
-            for ticket in {id >> TICKET_BITS for id, _ in rows} | set(change.get("remove", ())):
-                self._drop(ticket)
-            for id, terms in rows:
-                self._put(id, terms)
-            if new:
-                self._unwritten.append(change)
+            self.settle()
+            self._held.apply(change)
+            self._unwritten.append(change)
 
-    def _drop(self, ticket: int) -> None:
-        self._gone.add(ticket)
-        for id in self._tickets.pop(ticket, ()):
-            for field, terms in self._rows.pop(id).items():
-                del self._lengths[field][id]
-                for token in set(terms.split()):
-                    posting = self._postings[field, token]
-                    del posting[id]
-                    if not posting:
-                        del self._postings[field, token]
-
-    def _put(self, id: int, terms: Terms) -> None:
-        self._rows[id] = terms
-        self._tickets.setdefault(id >> TICKET_BITS, []).append(id)
-        for field, joined in terms.items():
-            counts = Counter(joined.split())
-            self._lengths.setdefault(field, {})[id] = counts.total()
-            for token, count in counts.items():
-                self._postings.setdefault((field, token), {})[id] = count
+    def forget(self) -> None:
+        """Hold nothing any more, in memory: what is in the journal goes with the next `clear`."""
+        with self._lock:
+            self._held = self._next = _Held()
+            self._unwritten = []
 
     # ----------------------------------------------------------------------------------------- on disk
 
@@ -132,38 +183,38 @@ class Fresh:
         """Forget what was not written."""
         with self._lock:
             if self._unwritten:
-                self._start_over("")
+                self._unwritten, self._name = [], ""
                 self.load()
+                self.settle()
 
-    def load(self) -> None:
-        """Read what another process wrote since."""
+    def load(self) -> bool:
+        """Read what another process wrote since; whether there is something to settle."""
         with self._lock:
             if self._unwritten:
-                return
+                return False
             try:
                 file = open(self.path, "rb")  # noqa: SIM115 - closed below, where there is one
             except FileNotFoundError:
-                self._start_over("")
-                return
+                self._begin("")
+                return self._next is not self._held
             with file:
                 first = _read_block(file)
                 name = first.get("name", "") if first else ""
-                if name != self._name:
-                    self._start_over(name)
+                if name != self._name or not name:
+                    self._begin(name)
                     self._end = file.tell() if name else 0
-                if not name:
-                    return
-                file.seek(self._end)
-                while change := _read_block(file):
-                    for one in change.get("all", (change,)):
-                        self._apply(one, new=False)
-                    self._end = file.tell()
+                if name:
+                    file.seek(self._end)
+                    while change := _read_block(file):
+                        for one in change.get("all", (change,)):
+                            self._next.apply(one)
+                        self._end = file.tell()
+            return self._next is not self._held
 
-    def forget(self) -> None:
-        """Hold nothing any more, in memory: what is in the journal goes with the next `clear`."""
+    def settle(self) -> None:
+        """Hold what the journal of the new name holds."""
         with self._lock:
-            self._empty()
-            self._unwritten = []
+            self._held = self._next
 
     def clear(self) -> None:
         """Hold nothing any more, durably: the index has it all."""
@@ -172,21 +223,23 @@ class Fresh:
                 with open(self.path, "r+b") as file:
                     file.truncate(0)
                     os.fsync(file.fileno())
-            self._start_over("")
+            self._name, self._end = "", 0
+            self.forget()
 
-    def _start_over(self, name: str) -> None:
-        self._name, self._end, self._unwritten = name, 0, []
-        self._empty()
+    def _begin(self, name: str) -> None:
+        self._name, self._end = name, 0
+        if name or not _is_empty(self._next):
+            self._next = _Held()
 
     # ------------------------------------------------------------------------------------------ reading
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._held.rows)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to tell the index."""
-        return not self._rows and not self._gone
+        return _is_empty(self._held)
 
     @property
     def has_unwritten(self) -> bool:
@@ -196,56 +249,40 @@ class Fresh:
     def rows(self) -> list[tuple[int, Terms]]:
         """Every chunk and its terms."""
         with self._lock:
-            return list(self._rows.items())
+            return list(self._held.rows.items())
 
     def tickets(self) -> dict[int, int]:
         """Every ticket it holds and how many chunks of it."""
         with self._lock:
-            return {ticket: len(ids) for ticket, ids in self._tickets.items()}
+            return {ticket: len(ids) for ticket, ids in self._held.tickets.items()}
 
     def replaced(self) -> set[int]:
         """Tickets of which nothing in the index counts any more."""
         with self._lock:
-            return set(self._gone)
+            return set(self._held.gone)
 
     def tokens(self, field: str) -> list[str]:
         """Some of the terms that its chunks have in this field, the commonest first."""
         with self._lock:
-            counts = Counter({token: len(ids) for (name, token), ids in self._postings.items() if name == field})
+            held = self._held.postings.items()
+            counts = Counter({token: len(ids) for (name, token), ids in held if name == field})
         return [token for token, _ in counts.most_common(SOME_TOKENS)]
 
     def containing(self, term: Term) -> int:
         """How many of its chunks hold a term."""
-        return len(self._postings.get((term.field, term.token), ()))
+        return len(self._held.postings.get((term.field, term.token), ()))
 
-    def scores(self, question: Question, index: Statistics, *, k1: float, b: float) -> dict[int, float]:
-        """The BM25 of each of its chunks that holds a term, as if the index held them too."""
+    def found(
+        self, question: Question, index: Statistics, *, needed: Iterable[str], k1: float, b: float
+    ) -> tuple[dict[int, float], set[int]]:
+        """The BM25 of its chunks that hold a term and all that is needed; and what is `replaced` at that moment."""
         with self._lock:
-            if not self._rows:
-                return {}
-            chunks = index.chunks + len(self._rows)
+            scores, whole = self._held.scores(question, index, k1=k1, b=b), self._held.with_all(needed)
+            return {id: score for id, score in scores.items() if id in whole}, set(self._held.gone)
 
-            def of(term: Term) -> dict[int, float]:
-                posting = self._postings.get((term.field, term.token))
-                if not posting:
-                    return {}
-                lengths = self._lengths[term.field]
-                mean = index.mean_length(term.field) or sum(lengths.values()) / chunks
-                unit = term.weight * rarity(index.containing(term) + len(posting), chunks) * (k1 + 1)
-                return {
-                    id: unit * count / (count + k1 * (1 - b + b * _kept_length(lengths[id]) / mean))
-                    for id, count in posting.items()
-                }
 
-            found: dict[int, float] = {}
-            for term in question.terms:
-                for id, score in of(term).items():
-                    found[id] = found.get(id, 0.0) + score
-            for phrase in question.phrases:
-                parts = [of(term) for term in phrase]
-                for id in set.intersection(*map(set, parts)):
-                    found[id] += sum(part[id] for part in parts)
-            return found
+def _is_empty(held: _Held) -> bool:
+    return not held.rows and not held.gone
 
 
 def _kept_length(length: int) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from math import log
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from headwater.errors import SettingError
+from headwater.highlight import STOP_WORDS
 from headwater.tokens import Cutter, QueryLanes, is_cjk
 from headwater.types import Document
 
@@ -22,6 +24,9 @@ BOOSTS: Final[Mapping[str, float]] = MappingProxyType(
 )
 # A Chinese word of two characters is a pair as well and would count twice at full weight.
 LANE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"words": 1.0, "grams": 0.5, "codes": 1.0})
+
+# Where a required term may stand.
+REQUIRED_IN: Final = ("words", "grams", "title")
 
 # Of each lane the first so many different terms of a query are asked: a whole page pasted as a query stays affordable.
 MAX_TERMS: Final = 128
@@ -77,13 +82,28 @@ def ask(text: str, cutter: Cutter, *, boosts: Mapping[str, float], lanes: Mappin
     return Question([Term(field, token, weight) for (field, token), weight in weights.items()], phrases)
 
 
+def required(text: str, cutter: Cutter) -> list[str]:
+    """What every text holds that holds this one: its words, and of Chinese its pairs, for words depend on the place."""
+    words, grams, _ = cutter.cut(text)
+    pairs = [gram for gram in grams if len(gram) > 1]
+    return list(dict.fromkeys([*(word for word in words if not is_cjk(word[0])), *pairs]))
+
+
 def best_score(question: Question, *, chunks: int, containing: Callable[[Term], int], k1: float) -> float:
     """The BM25 that a chunk approaches which holds every term of the question over and over in its content.
 
-    A term that no chunk holds counts as well: what is asked for and nowhere to be had is missing from every hit.
+    A term that no chunk holds counts as well: what is asked for and nowhere to be had is missing from every hit. But
+    not a stop word: where a home is so small that it holds none, "where is the" would outweigh what is asked for.
     """
-    asked = [term for term in question.terms if term.field in LANES]
-    return sum(term.weight * rarity(containing(term), chunks) * (k1 + 1) for term in asked)
+    asked = ((term, containing(term)) for term in question.terms if term.field in LANES)
+    telling = ((term, held) for term, held in asked if held or term.token not in _stop_terms())
+    return sum(term.weight * rarity(held, chunks) * (k1 + 1) for term, held in telling)
+
+
+@cache
+def _stop_terms() -> frozenset[str]:
+    words, grams, _ = Cutter().cut("\n".join(sorted(STOP_WORDS)))
+    return frozenset((*words, *grams))
 
 
 def rarity(containing: int, chunks: int) -> float:

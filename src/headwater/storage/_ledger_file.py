@@ -56,8 +56,17 @@ insert into counter values ('place', 0);
 # What people changed of documents, which indexing them again must not undo.
 _CHANGED: Final = "create table change(document text primary key, work text not null) without rowid;"
 
+# How conversations are answered, and which conversations are answered so.
+_CHATS: Final = """
+create table chat(
+  id text primary key, owner text not null, name text not null, told text not null, created text not null,
+  updated text not null, unique(owner, name));
+create table chat_session(session text primary key, owner text not null, chat text not null) without rowid;
+create index chat_session_chat on chat_session(owner, chat);
+"""
+
 # Step n takes a file of version n to n + 1. Steps are never edited, only added.
-STEPS: Final = (_FIRST, _CHANGED)
+STEPS: Final = (_FIRST, _CHANGED, _CHATS)
 
 
 def now() -> str:

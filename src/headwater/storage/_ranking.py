@@ -11,7 +11,7 @@ import numpy.typing as npt
 import tantivy
 
 from headwater.selection import TICKET_BITS, Selection
-from headwater.storage._lanes import FIELDS, Question, Term
+from headwater.storage._lanes import FIELDS, REQUIRED_IN, Question, Term
 from headwater.types import Ids, Scored
 
 # How a filter is met, measured at 100,000 chunks, p50: no filter 0.8 ms; one range 1 ms, and 0.4 ms for each more;
@@ -51,6 +51,20 @@ def query_of(schema: Any, question: Question, *, known: Callable[[Term], bool], 
         if all(map(known, phrase)):
             should.append(_boolean(tantivy.Occur.Must, map(asked, phrase)))
     return _boolean(tantivy.Occur.Should, should)
+
+
+def with_all(schema: Any, query: Any, tokens: Iterable[str]) -> Any:
+    """The query, only where each of these stands somewhere a required term may stand."""
+    needed = [
+        _unscored(
+            _boolean(
+                tantivy.Occur.Should,
+                [tantivy.Query.term_query(schema, field, token, index_option="freq") for field in REQUIRED_IN],
+            )
+        )
+        for token in tokens
+    ]
+    return _boolean(tantivy.Occur.Must, (query, *needed)) if needed else query
 
 
 def ranked(

@@ -62,6 +62,22 @@ def read_records(db: sqlite3.Connection, ids: Collection[str]) -> dict[str, Reco
     return {record.id: record for record in map(row_record, rows)}
 
 
+def read_names(db: sqlite3.Connection, ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Uri and title of those that exist, by id."""
+    sql = "select document.id, uri, title from json_each(?) as given cross join document on document.id = given.value"
+    rows = db.execute(sql, (json.dumps(list(ids)),))
+    return {id: (readable(uri), readable(title)) for id, uri, title in rows}
+
+
+def read_hashes(db: sqlite3.Connection, ids: Collection[str]) -> dict[str, str]:
+    """What the content was hashed to of those that exist and were read well, by id."""
+    sql = (
+        "select document.id, document.content_hash from json_each(?) as given "
+        "cross join document on document.id = given.value where document.state = 'completed'"
+    )
+    return {id: readable(told) for id, told in db.execute(sql, (json.dumps(list(ids)),))}
+
+
 def read_versions(db: sqlite3.Connection, tickets: Iterable[int]) -> list[Record]:
     """The records of the documents whose live versions these are."""
     sql = f"select document from version where generation != 0 and ticket in {GIVEN}"

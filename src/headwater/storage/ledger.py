@@ -1,10 +1,11 @@
-"""What a server must remember beside the documents -> one SQLite file: keys, datasets, jobs, history, originals."""
+"""What a server must remember beside the documents -> one SQLite file: keys, datasets, chats, jobs, originals ..."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
+from headwater.storage._chats import Chat, Chats
 from headwater.storage._datasets import Dataset, Datasets, Scope, Taken, dataset_id
 from headwater.storage._jobs import OPEN, Job, Jobs, JobState
 from headwater.storage._journal import Journal
@@ -14,6 +15,7 @@ from headwater.storage._originals import FOLDER, Original, Originals
 
 __all__ = [
     "OPEN",
+    "Chat",
     "Dataset",
     "Job",
     "JobState",
@@ -39,6 +41,7 @@ class Ledger:
         self.datasets = Datasets(self._file)
         self.jobs = Jobs(self._file)
         self.journal = Journal(self._file)
+        self.chats = Chats(self._file)
         self.originals = Originals(self._file, home / FOLDER)
 
     def close(self) -> None:

@@ -17,11 +17,13 @@ from headwater.storage._lanes import (
     BOOSTS,
     LANE_WEIGHTS,
     LANES,
+    REQUIRED_IN,
     Term,
     ask,
     best_score,
     head_terms,
     rarity,
+    required,
     with_defaults,
 )
 from headwater.storage._metric import COSINE, check_metric, similarities
@@ -125,8 +127,9 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
         fields = {**head_terms(document, self._cutter), **body}
         return _Indexed(chunk, document, {field: Counter(terms.split()) for field, terms in fields.items()})
 
-    def search(self, text: str, limit: int, where: Filter) -> list[Scored]:
+    def search(self, text: str, limit: int, where: Filter, *, all_of: str = "") -> list[Scored]:
         """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text."""
+        needed = required(all_of, self._cutter) if all_of else []
         question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
         held = self._visible
         if not held:
@@ -152,7 +155,8 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
             for phrase in question.phrases:
                 parts = [score(term, entry) for term in phrase]
                 total += sum(parts) if all(parts) else 0.0
-            if total > 0 and where.matches(attributes(record_of(entry.document), entry.chunk)):
+            has_all = all(any(token in entry.counts.get(field, ()) for field in REQUIRED_IN) for token in needed)
+            if total > 0 and has_all and where.matches(attributes(record_of(entry.document), entry.chunk)):
                 found.append(Scored(id, total))
         return sorted(found, key=lambda scored: (-scored.score, scored.chunk_id))[: max(limit, 0)]
 

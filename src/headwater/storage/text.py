@@ -40,9 +40,10 @@ from headwater.storage._lanes import (
     best_score,
     head_terms,
     rarity,
+    required,
     with_defaults,
 )
-from headwater.storage._ranking import ids_of, in_order, make_schema, mean_length, query_of, ranked
+from headwater.storage._ranking import ids_of, in_order, make_schema, mean_length, query_of, ranked, with_all
 from headwater.tokens import Cutter
 from headwater.types import Chunk, Document, Scored
 
@@ -163,8 +164,7 @@ class TantivyIndex:
         self._check_writable()
         if self._uncommitted:
             return 0
-        with _told(self.path):
-            self._fresh.load()
+        self._catch_up()
         searcher = self._view()
         most = min(MAX_FRESH, int(self._fresh_share * searcher.num_docs)) if searcher is not None else 0
         return most - max(len(self._fresh), len(self._fresh.replaced()))
@@ -249,8 +249,15 @@ class TantivyIndex:
                 self._writer, self._uncommitted = None, False
                 raise
 
+    def _catch_up(self) -> None:
+        """See what another process put beside the index, or took into it."""
+        with _told(self.path):
+            stale = self._fresh.load()
+        if stale:
+            self.refresh()
+
     def _take_in_fresh(self, writer: Any) -> None:
-        self._fresh.load()
+        self._catch_up()
         if not self._fresh.is_empty:
             self._delete(writer, self._fresh.replaced())
             for id, terms in self._fresh.rows():
@@ -278,15 +285,15 @@ class TantivyIndex:
                 self._fresh.load()  # before the index: what goes from here is there by then
             if self._index is None:
                 self._index = self._open()
-            if self._index is None:
-                return
-            try:
-                with _told(self.path):
-                    self._index.reload()
-                    self._searcher = self._index.searcher()
-            except BackendError:
-                self._index = None
-                raise
+            if self._index is not None:
+                try:
+                    with _told(self.path):
+                        self._index.reload()
+                        self._searcher = self._index.searcher()
+                except BackendError:
+                    self._index = None
+                    raise
+            self._fresh.settle()
 
     def _view(self) -> Any:
         """What searches see: the searcher of the last refresh, or None where nothing was ever written."""
@@ -353,7 +360,7 @@ class TantivyIndex:
         held = dict(zip(tickets.tolist(), counts.tolist(), strict=True))
         return {**{ticket: count for ticket, count in held.items() if ticket not in replaced}, **beside}
 
-    def search(self, text: str, limit: int, where: Filter) -> list[Scored]:
+    def search(self, text: str, limit: int, where: Filter, *, all_of: str = "") -> list[Scored]:
         """Best first, ties by id, at most `limit`; only what the filter allows; never an error for odd text."""
         searcher = self._view()
         if searcher is None or limit <= 0:
@@ -363,7 +370,8 @@ class TantivyIndex:
             return []
         question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
         with _told(self.path):
-            return self._found(searcher, question, limit=limit, selection=selection)
+            needed = required(all_of, self._cutter) if all_of else []
+            return self._found(searcher, question, limit=limit, selection=selection, needed=needed)
 
     def best_score(self, text: str) -> float:
         """What a chunk would score that held all of the query; 0 where there is no chunk or no word."""
@@ -380,11 +388,12 @@ class TantivyIndex:
 
             return best_score(question, chunks=chunks, containing=containing, k1=TANTIVY_K1)
 
-    def _found(self, searcher: Any, question: Question, *, limit: int, selection: Selection) -> list[Scored]:
+    def _found(
+        self, searcher: Any, question: Question, *, limit: int, selection: Selection, needed: Sequence[str]
+    ) -> list[Scored]:
         index = self._statistics(searcher)
         # What is beside the index first: it may go into the index at any moment, and is there then.
-        apart = Selection.of_tickets(sorted(self._fresh.replaced()))
-        beside = self._fresh.scores(question, index, k1=TANTIVY_K1, b=TANTIVY_B)
+        beside, replaced = self._fresh.found(question, index, needed=needed, k1=TANTIVY_K1, b=TANTIVY_B)
         searcher = self._searcher or searcher
 
         def known(term: Term) -> bool:
@@ -397,11 +406,12 @@ class TantivyIndex:
             return rarity(here + there, index.chunks + len(self._fresh)) / rarity(here, index.chunks)
 
         query = query_of(self._schema, question, known=known, share=share)
-        found = (
-            []
-            if query is None
-            else ranked(self._schema, searcher, query, limit=limit, selection=selection, apart=apart)
-        )
+        if query is not None and needed:
+            query = with_all(self._schema, query, needed)
+        found: list[Scored] = []
+        if query is not None:
+            apart = Selection.of_tickets(sorted(replaced))
+            found = ranked(self._schema, searcher, query, limit=limit, selection=selection, apart=apart)
         allowed = [Scored(id, score) for id, score in beside.items() if selection.contains([id])[0]]
         if not allowed:
             return found

@@ -228,6 +228,27 @@ class TextIndexContract:
         assert self.found(index, "中國") == [1]
         assert self.found(index, "图书馆") == [2]
 
+    def test_only_what_holds_all_of_the_words(self, index: TextIndex, shelf: Shelf) -> None:
+        """Every word and pair, in the text or in the title; the order is that of the scores."""
+        self.fill(
+            index,
+            shelf.put(1, "a heron at the river"),
+            shelf.put(2, "a heron"),
+            shelf.put(3, "the river", title="Heron"),
+            shelf.put(4, "北京大学的河"),
+            shelf.put(5, "北京的大学"),
+        )
+
+        def found(text: str, all_of: str) -> list[int]:
+            return sorted(id >> TICKET_BITS for id in ids_of(index.search(text, 10, ALL, all_of=all_of)))
+
+        assert found("herons", "heron") == [1, 2, 3]
+        assert found("heron river", "river herons") == [1, 3]
+        assert found("北京大学", "北京大学") == [4]
+        assert found("北京大学", "北京") == [4, 5]
+        assert found("heron", "heron badger") == []
+        assert found("heron", "!?") == [1, 2, 3]
+
     def test_codes_stay_whole(self, index: TextIndex, shelf: Shelf) -> None:
         self.fill(
             index,

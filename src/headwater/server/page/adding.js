@@ -51,11 +51,13 @@ export async function adding(files) {
   const said = toast(t("add.sending", { n: files.length }), { progress: true });
   try {
     const { id, name } = await target();
-    for (let at = 0; at < files.length; at += AT_ONCE) {
+    let at = 0;
+    for (const part of parts(files)) {
       const form = new FormData();
-      const part = files.slice(at, at + AT_ONCE);
-      for (const file of part) form.append("file", file.file || file, (file.file || file).name);
+      form.append("folder", folderOf(part[0]));
+      for (const file of part) form.append("file", file, file.name);
       await upload(`/api/v1/datasets/${encodeURIComponent(id)}/documents`, form, (share) => said.at((at + share * part.length) / files.length));
+      at += part.length;
     }
     said.end();
     toast(t("add.sent", { n: files.length, name }));
@@ -67,14 +69,30 @@ export async function adding(files) {
   }
 }
 
+/** The folder that a file was in, among those that were added together. */
+const folderOf = (file) => (file.place ?? file.webkitRelativePath ?? "").split("/").slice(0, -1).join("/");
+
+/** A request each: files of one folder, and not too many. */
+function parts(files) {
+  const found = [];
+  for (const file of [...files].sort((a, b) => (folderOf(a) < folderOf(b) ? -1 : folderOf(a) > folderOf(b) ? 1 : 0))) {
+    const last = found.at(-1);
+    if (last && last.length < AT_ONCE && folderOf(last[0]) === folderOf(file)) last.push(file);
+    else found.push([file]);
+  }
+  return found;
+}
+
 /** The files of a drop, those in folders too. */
 export async function dropped(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   if (!entries.length) return [...transfer.files];
   const found = [];
   const walk = async (entry) => {
-    if (entry.isFile) found.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
-    else {
+    if (entry.isFile) {
+      const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+      found.push(Object.assign(file, { place: entry.fullPath.slice(1) }));
+    } else {
       const reader = entry.createReader();
       for (;;) {
         const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
@@ -129,7 +147,7 @@ async function bookmarks(file) {
     const tags = (link.getAttribute("tags") || "").split(",").map((tag) => tag.trim()).filter(Boolean);
     return { url: link.getAttribute("href"), title: link.textContent.trim().slice(0, 500), folder: folders.join("/"), tags };
   }).filter((one) => /^https?:\/\//i.test(one.url));
-  const unique = [...new Map(found.map((one) => [one.url, one])).values()];
+  const unique = [...new Map(found.reverse().map((one) => [one.url, one])).values()].reverse(); // the first of each
   if (unique.length) await addUrls(unique);
   else toast(t("add.no.bookmarks"));
 }

@@ -2,6 +2,8 @@
 
 import { memory, store } from "./kit.js";
 
+export const CHATS = "/api/v1/conversations"; // where conversations are kept and go on
+
 /** What everybody needs to know: the texts' language, who is signed in, what there is to ask. */
 export const app = store({ about: null, collections: [], collection: "", signIn: false });
 

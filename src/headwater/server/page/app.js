@@ -1,10 +1,10 @@
 // The shell: the bar, the five places, what is said in passing, keys of the keyboard, and files dropped anywhere.
 
 import { app, get, Failed } from "./api.js";
-import { adding, dropped, follow } from "./adding.js";
+import { adding, addUrls, dropped, follow } from "./adding.js";
 import { language, setLanguage, t } from "./i18n.js";
 import { address, fill, h, memory } from "./kit.js";
-import { fault, toast } from "./said.js";
+import { fault, modal, toast } from "./said.js";
 
 const PLACES = ["ask", "search", "library", "quality", "system"];
 const root = document.documentElement;
@@ -107,12 +107,7 @@ function pressed(event) {
 
 function shortcuts() {
   const rows = [["/", "keys.ask"], ["j  k", "keys.walk"], ["Enter", "keys.enter"], ["Esc", "keys.close"], ["?", "keys.list"]];
-  const dialog = h("dialog", { "aria-labelledby": "keys-title", onclose: () => dialog.remove() },
-    h("div.stack", h("h2", { id: "keys-title" }, t("keys.title")),
-      h("dl.facts", rows.map(([key, what]) => [h("dt", key.split("  ").map((one) => [h("kbd", one), " "])), h("dd", t(what))])),
-      h("div.row", h("button.primary", { onclick: () => dialog.close() }, t("close")))));
-  document.body.append(dialog);
-  dialog.showModal();
+  modal(t("keys.title"), () => h("dl.facts", rows.map(([key, what]) => [h("dt", key.split("  ").map((one) => [h("kbd", one), " "])), h("dd", t(what))])));
 }
 
 // ---------------------------------------------------------------------------------------------- signing in
@@ -132,18 +127,17 @@ function signIn() {
       follow();
     } catch (error) {
       memory.set("key", "");
-      said.textContent = error.message;
+      said.textContent = error.message === "offline" ? t("offline") : error.message;
+      key.select();
     }
   };
-  const dialog = h("dialog.sign-in", { "aria-labelledby": "sign-in-title", onclose: () => dialog.remove() },
-    h("form", { onsubmit: send },
-      h("h2", { id: "sign-in-title" }, t("signin.title")),
-      h("p.soft", t("signin.lead"), " ", h("code", "headwater key create")),
-      h("label.field", h("span.label", t("signin.key")), key),
-      said,
-      h("div.row", h("button.primary", { type: "submit" }, t("signin.do")))));
-  document.body.append(dialog);
-  dialog.showModal();
+  const dialog = modal(t("signin.title"), () => h("form.stack", { onsubmit: send },
+    h("p.soft", t("signin.lead"), " ", h("code", "headwater key create")),
+    h("label.field", h("span.label", t("signin.key")), key),
+    said,
+    h("div.row", h("button.primary", { type: "submit" }, t("signin.do")))), { name: "sign-in", actions: null });
+  dialog.addEventListener("cancel", (event) => event.preventDefault()); // there is nothing to see without a key
+  key.focus();
 }
 
 // ---------------------------------------------------------------------------------------------- begin
@@ -152,6 +146,15 @@ function dragging(event) {
   if (![...(event.dataTransfer?.types || [])].includes("Files")) return;
   event.preventDefault();
   document.body.classList.toggle("dropping", event.type !== "dragleave" || event.relatedTarget !== null);
+}
+
+/** Files, wherever one is; an address, in the library. */
+function pasted(event) {
+  if (typing(event.target) || !event.clipboardData) return;
+  const files = [...event.clipboardData.files];
+  const text = event.clipboardData.getData("text/plain").trim();
+  if (files.length) adding(files);
+  else if (address.read().place === "library" && /^https?:\/\/\S+$/i.test(text)) addUrls([{ url: text }]);
 }
 
 async function begin() {
@@ -171,6 +174,7 @@ async function begin() {
     event.preventDefault();
     adding(await dropped(event.dataTransfer));
   });
+  addEventListener("paste", pasted);
   frame(address.read().place);
   try {
     await look();

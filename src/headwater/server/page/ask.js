@@ -1,10 +1,10 @@
 // Ask: a conversation, and beside it the source of any sentence, lit at the exact passage.
 
-import { app, events, get, post, remove } from "./api.js";
+import { app, CHATS, events, get, post, remove } from "./api.js";
 import { sourcePane } from "./document.js";
 import { t } from "./i18n.js";
 import { add, address, fill, h, memory, reveal, settled } from "./kit.js";
-import { copy, fault, named, place, save, support, tidy, toast, when } from "./said.js";
+import { copy, fault, modal, named, place, save, support, tidy, toast, when } from "./said.js";
 import { inline } from "./text.js";
 import { loadSample, pickFiles } from "./adding.js";
 
@@ -174,7 +174,7 @@ class Ask {
       ...(this.collection() ? { collections: [this.collection()] } : {}),
     };
     try {
-      for await (const [name, data] of events("/api/v1/conversations", body, abort.signal)) this.heard(turn, name, data);
+      for await (const [name, data] of events(CHATS, body, abort.signal)) this.heard(turn, name, data);
     } catch (error) {
       if (error.name === "AbortError") turn.stopped = true;
       else turn.error = error;
@@ -239,7 +239,7 @@ class Ask {
         h("div.row",
           h("button.primary", { onclick: (event) => this.sample(event.target) }, t("empty.sample")),
           h("button", { onclick: pickFiles }, t("add.files"))),
-        h("p.soft.fine", t("empty.drop")));
+        h("p.soft.fine", t("empty.none")), h("p.soft.fine", t("empty.drop")));
     }
     const examples = about.examples || [];
     return h("div.empty", h("h1", t("ask.title")), h("p.lead", t("ask.lead", { n: documents })),
@@ -405,7 +405,7 @@ class Ask {
   // -------------------------------------------------------------------------------------------- history
 
   async load(id) {
-    const found = await get(`/api/v1/conversations/${encodeURIComponent(id)}`);
+    const found = await get(chat(id));
     kept = { id: found.id, title: found.title, turns: turnsOf(found.turns) };
   }
 
@@ -415,7 +415,7 @@ class Ask {
     const gone = new Set();
     const fetchList = async () => {
       try {
-        const found = await get("/api/v1/conversations", { q: search.value, page_size: 100 });
+        const found = await get(CHATS, { q: search.value, page_size: 100 });
         const shown = found.conversations.filter((one) => !gone.has(one.id));
         fill(list, shown.length ? shown.map(entry) : h("li.soft", t(search.value ? "history.none" : "history.empty")));
       } catch (error) {
@@ -433,18 +433,15 @@ class Ask {
       fetchList();
       toast(t("history.deleted", { title: one.title }), {
         undo: () => (gone.delete(one.id), fetchList()),
-        done: () => remove(`/api/v1/conversations/${encodeURIComponent(one.id)}`).catch((error) => toast(error.message)),
+        done: () => remove(chat(one.id)).catch((error) => toast(error.message)),
       });
     };
-    const dialog = h("dialog", { "aria-labelledby": "history-title", onclose: () => dialog.remove() },
-      h("div.stack", h("div.row.apart", h("h2", { id: "history-title" }, t("ask.history")),
-        h("button.quiet", { onclick: () => dialog.close() }, t("close"))), search, list));
-    document.body.append(dialog);
-    dialog.showModal();
+    const dialog = modal(t("ask.history"), () => [search, list]);
     fetchList();
   }
 }
 
+const chat = (id) => `${CHATS}/${encodeURIComponent(id)}`;
 const keyOf = (one) => `${one.document_id}:${(one.span || [0, 0]).join("-")}`;
 
 function parsed(key) {
@@ -483,7 +480,7 @@ function markdown({ question, answer }) {
 
 async function exported(one) {
   try {
-    const found = await get(`/api/v1/conversations/${encodeURIComponent(one.id)}`);
+    const found = await get(chat(one.id));
     const turns = turnsOf(found.turns);
     const text = turns.map((turn) => (turn.answer ? markdown(turn) : `### ${turn.question}\n`)).join("\n");
     save(`${(one.title || "conversation").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60)}.md`, `# ${one.title}\n\n${text}`, "text/markdown");

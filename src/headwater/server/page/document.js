@@ -25,7 +25,7 @@ export function sourcePane(node, passage, { close }) {
       title.textContent = named(about);
       const section = passage.section || sectionAt(about.sections, passage.span[0])?.path || "";
       const pages = passage.pages?.length ? passage.pages : reader.pagesOf(passage.span);
-      where.textContent = [about.collection, place({ section, pages })].filter(Boolean).join(" · ");
+      where.textContent = [about.collection, place({ section, pages, title: about.title })].filter(Boolean).join(" · ");
       const show = (how) => {
         for (const one of tools.querySelectorAll("[data-how]")) one.setAttribute("aria-pressed", String(one.dataset.how === how));
         return how === "page" ? reader.pages(passage.span, passage.quote) : reader.text(passage.span);
@@ -159,9 +159,9 @@ export async function show(root, { rest, query }) {
   };
   const chunks = h("ol.chunks");
   fill(page, head(about), h("div.reader",
-    h("nav.side.tree", { "aria-label": t("document.sections"), tabindex: 0 }, h("h2", t("document.sections")),
+    h("nav.side.tree", { "aria-label": t("document.sections"), tabindex: 0 }, h("details", { open: matchMedia("(min-width: 1101px)").matches }, h("summary", h("h2", t("document.sections"))),
       about.sections.length ? h("ul", about.sections.slice(0, 500).map((one) => h("li",
-        h("button", { vars: { level: Math.max(0, one.level - 1) }, onclick: () => to([one.span[0], one.span[0] + one.title_chars]) }, one.title)))) : h("p.soft.fine", t("document.flat"))),
+        h("button", { vars: { level: Math.max(0, one.level - 1) }, onclick: () => to([one.span[0], one.span[0] + one.title_chars]) }, one.title)))) : h("p.soft.fine", t("document.flat")))),
     h("section", { "aria-label": t("document.text") }, about.pictures ? how(reader, span) : null, body),
     h("section.side", { "aria-label": t("document.chunks"), tabindex: 0 }, h("h2", t("document.chunks")), chunks)));
   body.addEventListener("keydown", (event) => event.key === "Escape" && history.back());
@@ -230,7 +230,7 @@ async function passages(list, about, to) {
     more.remove();
     const found = await get(path(about.id, "passages"), { page });
     add(list, found.passages.map((one) => h("li", h("button", { onclick: () => to(one.span) },
-      h("span.soft", [t("document.chunk.n", { n: one.number }), place(one), one.kind === "prose" ? "" : t(`kind.${one.kind}`)].filter(Boolean).join(" · ")),
+      h("span.soft", [t("document.chunk.n", { n: one.number }), place({ ...one, title: about.title }), one.kind === "prose" ? "" : t(`kind.${one.kind}`)].filter(Boolean).join(" · ")),
       h("span.start", tidy(one.text))))));
     page += 1;
     if (list.childElementCount < found.total) list.append(more);

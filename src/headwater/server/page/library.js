@@ -4,7 +4,7 @@ import { addUrls, adding, changed, documents, follow, loadSample, onChange, pick
 import { app, post, put, remove } from "./api.js";
 import { t } from "./i18n.js";
 import { address, fill, h, memory, settled } from "./kit.js";
-import { fault, named, number, percent, state, toast, unprefixed, when } from "./said.js";
+import { fault, modal, named, number, percent, state, toast, unprefixed, when } from "./said.js";
 
 const STEP = 100; // rows that are drawn at once
 const gone = new Set(); // documents whose removal can still be undone
@@ -66,20 +66,18 @@ class Library {
 
   make() {
     const name = h("input", { required: true, maxlength: 128, "aria-label": t("collection.name") });
-    const dialog = h("dialog", { "aria-labelledby": "make-title", onclose: () => dialog.remove() }, h("form", { onsubmit: async (event) => {
+    modal(t("collection.new"), (close) => h("form.stack", { onsubmit: async (event) => {
       event.preventDefault();
       try {
         await post("/api/v1/datasets", { name: name.value.trim() });
-        dialog.close();
+        close();
         await changed();
         this.note({ collection: name.value.trim() });
       } catch (error) {
         toast(error.message);
       }
-    } }, h("h2", { id: "make-title" }, t("collection.new")), h("label.field", h("span.label", t("collection.name")), name),
-    h("div.row", h("button.primary", { type: "submit" }, t("collection.make")), h("button", { type: "button", onclick: () => dialog.close() }, t("cancel")))));
-    document.body.append(dialog);
-    dialog.showModal();
+    } }, h("label.field", h("span.label", t("collection.name")), name), h("div.row", h("button.primary", { type: "submit" }, t("collection.make")))));
+    name.focus();
   }
 
   drop(collection) {
@@ -98,6 +96,8 @@ class Library {
   draw(rows = STEP) {
     const all = this.all.filter((one) => !gone.has(one.id));
     for (const id of [...this.picked]) if (!all.some((one) => one.id === id)) this.picked.delete(id);
+    const nothing = !all.length && !this.query.q && !this.query.collection;
+    this.filter.hidden = nothing;
     if (!all.length) return fill(this.shelf, this.emptyState());
     const head = ["title", "kind", "collection", "when", "state", "coverage"].map((name) => h("th", { scope: "col" }, t(`column.${name}`)));
     fill(this.shelf, this.bulk(), h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("library.documents") },
@@ -110,7 +110,7 @@ class Library {
 
   emptyState() {
     const filtered = this.query.q || this.query.collection;
-    return h("div.empty", h("h2", t(filtered ? "library.none" : "empty.title")), h("p.lead", t("empty.drop")),
+    return h("div.empty", h("h2", t(filtered ? "library.none" : "library.empty")), h("p.lead", t("library.drop")),
       h("div.row", h("button.primary", { onclick: pickFiles }, t("add.files")), filtered ? null : h("button", { onclick: loadSample }, t("empty.sample"))));
   }
 
@@ -225,5 +225,5 @@ const KINDS = { "text/html": "HTML", "application/pdf": "PDF", "text/markdown": 
 
 function kindOf(one) {
   const suffix = /\.([A-Za-z0-9]{1,5})$/.exec(one.name || "")?.[1];
-  return KINDS[one.mime] || (suffix ? suffix.toUpperCase() : "");
+  return (one.state !== "failed" && KINDS[one.mime]) || (suffix ? suffix.toUpperCase() : "");
 }

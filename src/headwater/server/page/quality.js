@@ -4,10 +4,13 @@ import { app, get, post } from "./api.js";
 import { t } from "./i18n.js";
 import { address, fill, h } from "./kit.js";
 import { fault, milliseconds, number, toast, when } from "./said.js";
+import { Tuning } from "./tune.js";
 
 const METRICS = ["ndcg@10", "recall@5", "recall@10", "mrr@10", "precision@5"];
 const TONES = { keyword: "var(--fair)", semantic: "var(--accent)", hybrid: "var(--good)" };
 const WAIT_SECONDS = 1;
+/** A metric as it is written. */
+const called = (name) => name.replace("ndcg", "nDCG").replace("mrr", "MRR").replace("recall", "Recall").replace("precision", "Precision").replace("_ms", "");
 
 export async function show(root, { query }) {
   const view = new Quality(root, query);
@@ -17,8 +20,9 @@ export async function show(root, { query }) {
 
 class Quality {
   constructor(root, query) {
-    Object.assign(this, { query, left: false, runs: h("section.card"), detail: h("section.card", { "aria-live": "polite" }), said: h("section.card") });
-    fill(root, h("div.page", h("div.stack", h("h1", t("place.quality")), h("p.soft", t("quality.lead"))), this.runs, this.detail, this.said));
+    Object.assign(this, { query, left: false, runs: h("section.card"), detail: h("section.card", { "aria-live": "polite" }), tune: h("section.card"), said: h("section.card") });
+    this.tuning = new Tuning(this.tune, () => this.left);
+    fill(root, h("div.page", h("div.stack", h("h1", t("place.quality")), h("p.soft", t("quality.lead"))), this.runs, this.detail, this.tune, this.said));
   }
 
   async load() {
@@ -26,7 +30,7 @@ class Quality {
       const [found, { feedback }] = await Promise.all([get("/api/v1/trials"), get("/api/v1/feedback", { page_size: 50 })]);
       this.drawRuns(found);
       this.drawFeedback(feedback);
-      await this.drawRun(found.runs);
+      await Promise.all([this.drawRun(found.runs), this.tuning.sets ? null : this.tuning.load(found.sets)]);
       if (found.runs[0]?.state === "running" && !this.left) setTimeout(() => this.left || this.load(), WAIT_SECONDS * 1000);
     } catch (error) {
       fill(this.runs, fault(error, () => this.load()));
@@ -62,7 +66,7 @@ class Quality {
         h("button.primary", { onclick: begin, disabled: busy }, t(busy ? "quality.running" : "quality.do"))),
       h("p.soft.fine.wrap", t("quality.where"), " ", h("code", folder)),
       runs.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("quality.runs") }, h("table.shelf",
-        h("thead", h("tr", ["set", "preset", "when", "state"].map((name) => h("th", { scope: "col" }, t(`quality.column.${name}`))), ["ndcg@10", "recall@10", "mrr@10", "p95_ms"].map((name) => h("th.number", { scope: "col" }, name.replace("_ms", " ms"))), h("th", { scope: "col" }, h("span.unseen", t("library.actions"))))),
+        h("thead", h("tr", ["set", "preset", "when", "state"].map((name) => h("th", { scope: "col" }, t(`quality.column.${name}`))), ["ndcg@10", "recall@10", "mrr@10", "p95_ms"].map((name) => h("th.number", { scope: "col" }, called(name))), h("th", { scope: "col" }, h("span.unseen", t("library.actions"))))),
         h("tbody", runs.slice(0, 20).map((run) => h("tr",
           h("td", run.set), h("td", run.preset), h("td.when", when(run.created)), h("td", run.state === "done" ? t("state.completed") : `${t(`quality.state.${run.state}`)} ${run.note}`),
           ["ndcg@10", "recall@10", "mrr@10", "p95_ms"].map((name) => h("td.number", figure(run, name))),
@@ -96,7 +100,7 @@ class Quality {
   drawFeedback(all) {
     fill(this.said, h("h2", t("feedback.title")), all.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("feedback.title") }, h("table.shelf",
       h("thead", h("tr", h("th", { scope: "col" }, t("feedback.what")), h("th", { scope: "col" }, t("feedback.question")), h("th", { scope: "col" }, t("column.when")), h("th", { scope: "col" }, h("span.unseen", t("library.actions"))))),
-      h("tbody", all.map((one) => h("tr", h("td", one.kind === "thumb" ? t(one.value > 0 ? "thumb.up" : "thumb.down") : t("feedback.click")),
+      h("tbody", all.map((one) => h("tr", h("td", one.kind === "thumb" ? t(one.value > 0 ? "thumb.up" : "thumb.down") : t(one.value > 0 ? "feedback.click" : "feedback.click.not")),
         h("td.name", one.query || "–", one.comment ? h("div.soft.fine", one.comment) : null), h("td.when", when(one.created)),
         h("td.acts", one.query ? [h("a.button.small.quiet", { href: address.to("search", [], { q: one.query }) }, t("place.search")), h("a.button.small.quiet", { href: address.to("ask", [], { q: one.query }) }, t("ask.again"))] : null)))))) : h("p.soft", t("feedback.none")));
   }
@@ -105,7 +109,7 @@ class Quality {
 function figures(modes) {
   const best = Object.fromEntries(METRICS.map((name) => [name, Math.max(...modes.map(([, one]) => one.summary[name]))]));
   return h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("quality.plot") }, h("table.shelf",
-    h("thead", h("tr", h("th", { scope: "col" }, t("search.mode")), METRICS.map((name) => h("th.number", { scope: "col" }, name)), h("th.number", { scope: "col" }, "p50"), h("th.number", { scope: "col" }, "p95"))),
+    h("thead", h("tr", h("th", { scope: "col" }, t("search.mode")), METRICS.map((name) => h("th.number", { scope: "col" }, called(name))), h("th.number", { scope: "col" }, "p50"), h("th.number", { scope: "col" }, "p95"))),
     h("tbody", modes.map(([mode, one]) => h("tr", h("th", { scope: "row" }, t(`mode.${mode}`)), METRICS.map((name) => h("td.number", one.summary[name] === best[name] ? h("b", one.summary[name].toFixed(3)) : one.summary[name].toFixed(3))), h("td.number", milliseconds(one.summary.p50_ms)), h("td.number", milliseconds(one.summary.p95_ms)))))));
 }
 
@@ -115,7 +119,7 @@ function metricsPlot(modes) {
   const group = modes.length * row + 26;
   const names = METRICS.slice(0, 4);
   return h("svg.plot", { viewBox: `0 0 520 ${names.length * group}`, role: "img", "aria-label": t("quality.plot") }, names.map((name, at) => [
-    h("text.strong", { x: 0, y: at * group + 14 }, name),
+    h("text.strong", { x: 0, y: at * group + 14 }, called(name)),
     modes.map(([mode, one], line) => {
       const y = at * group + 22 + line * row;
       return [h("rect", { x: 96, y, width: Math.max(1, one.summary[name] * 360), height: row - 4, rx: 2, vars: { tone: TONES[mode] } }), h("text", { x: 0, y: y + 12 }, t(`mode.${mode}`)), h("text.strong", { x: 102 + one.summary[name] * 360, y: y + 12 }, one.summary[name].toFixed(3))];

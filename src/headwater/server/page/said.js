@@ -21,7 +21,9 @@ export function toast(text, { undo, done, progress } = {}) {
   };
   if (undo) node.append(h("button.small", { onclick: () => (end(false), undo()) }, t("undo")));
   if (!undo && !progress) node.append(h("button.small", { onclick: () => end(true), "aria-label": t("dismiss") }, "✕"));
-  document.querySelector(".toasts")?.append(node);
+  const toasts = document.querySelector(".toasts");
+  toasts?.append(node);
+  document.querySelector("dialog[open]")?.append(toasts); // what is under a dialog cannot be pressed
   if (!progress) setTimeout(() => end(true), STAY_SECONDS * 1000);
   return {
     say: (words) => (line.textContent = words),
@@ -29,6 +31,20 @@ export function toast(text, { undo, done, progress } = {}) {
     end: () => end(true),
     linger: () => setTimeout(() => end(true), STAY_SECONDS * 1000),
   };
+}
+
+/** A dialog with a title; `close` in the second argument's call. It is gone when it closes, whichever way. */
+export function modal(title, content, { name = "", actions } = {}) {
+  const id = "dialog-title";
+  const close = () => dialog.close();
+  const dialog = h("dialog", { class: name, "aria-labelledby": id, onclose: () => {
+    const toasts = dialog.querySelector(".toasts");
+    if (toasts) document.body.append(toasts);
+    dialog.remove();
+  } }, h("div.stack", h("div.row.apart", h("h2.wrap", { id }, title), actions === null ? null : h("button.quiet", { onclick: close }, t("close"))), content(close)));
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
 }
 
 /** What went wrong, what to do, and an id to name it by. */
@@ -84,9 +100,9 @@ export const number = (value) => Number(value ?? 0).toLocaleString(language() ==
 export const percent = (share) => `${Math.round(share * 100)} %`;
 export const milliseconds = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} s` : `${value >= 10 ? Math.round(value) : value.toFixed(1)} ms`);
 
-/** Where in a document: its section and its pages. */
-export function place({ section, pages }) {
-  const told = [section];
+/** Where in a document: its section, without the title that stands beside it, and its pages. */
+export function place({ section, pages, title }) {
+  const told = [section === title ? "" : section?.startsWith(`${title} > `) ? section.slice(title.length + 3) : section];
   if (pages?.length) told.push(pages.length > 1 ? t("pages.from", { from: pages[0], to: pages.at(-1) }) : t("page.n", { n: pages[0] }));
   return told.filter(Boolean).join(" · ");
 }
@@ -104,7 +120,7 @@ export function meter(label, share, words) {
 }
 
 /** A passage as one line of plain words, for a list. */
-export const tidy = (text) => text.replace(/^#{1,6} .*\n+(?=\S)/, "").replace(/^[#>*-]+ |\|?[-:| ]*-{3,}[-:| ]*\|?|\*\*|\[\[|\]\]/gm, " ").replace(/\s*\|\s*/g, " · ").replace(/^[\s·]+/, "");
+export const tidy = (text) => text.replace(/^#{1,6} .*\n+(?=\S)/, "").replace(/^[#>*-]+ |\|?[-:| ]*-{3,}[-:| ]*\|?|\*\*|\[\[|\]\]/gm, " ").replace(/(?:\s*\|)+\s*/g, " · ").replace(/^[\s·]+/, "");
 
 /** Save text as a file. */
 export function save(name, text, mime = "text/plain") {

@@ -5,12 +5,15 @@ import { documents } from "./adding.js";
 import { sourcePane } from "./document.js";
 import { t } from "./i18n.js";
 import { address, fill, h, reveal } from "./kit.js";
-import { fault, meter, milliseconds, named, number, place, toast } from "./said.js";
+import { fault, meter, milliseconds, modal, named, number, place, toast } from "./said.js";
 import { rendered } from "./text.js";
 
 const MODES = ["hybrid", "keyword", "semantic", "substring"];
 const STAGES = ["keyword", "semantic", "fused", "rerank"]; // the same order everywhere
-const TONES = ["#1f6f8b", "#7a5ea8", "#b4690e", "#3b7d4f", "#a3342c", "#5b6b7a", "#8a7a2f", "#2f7f7f", "#94527d", "#4a5fb0"];
+// The same colour for the same stage everywhere; what is not named has the last.
+const TONES = { refresh: "#5b6b7a", refresh_vectors: "#7b7a70", keyword: "#b4690e", embed: "#7a5ea8", semantic: "#1f6f8b", fuse: "#a3342c", locate: "#8a7a2f", read: "#8a7a2f", rerank: "#3b7d4f", highlight: "#94527d", cache: "#4a5fb0" };
+const OTHER_TONE = "#2f7f7f";
+const tone = (name) => TONES[name] || OTHER_TONE;
 const KINDS = ["prose", "table", "code", "caption", "note", "quote", "image"];
 
 export async function show(root, { query }) {
@@ -41,7 +44,10 @@ class Search {
     this.draw();
     if (this.query.q) await this.run();
     else {
-      fill(this.results, h("div.empty", h("h1", t("search.title")), h("p.lead", t("search.lead"))));
+      const about = app.get("about");
+      fill(this.results, h("div.empty", h("h1", t("search.title")), h("p.lead", t("search.lead")),
+        !about?.documents ? [h("p.soft", t("search.empty")), h("div.row", h("a.button", { href: address.to("library") }, t("place.library")))]
+          : about.examples?.length ? h("div.try", h("p.soft.fine", t("ask.try")), about.examples.map((one) => h("button", { lang: one.language, onclick: () => this.note({ q: one.text }) }, one.text))) : null));
       if (matchMedia("(min-width: 861px)").matches) this.question.focus();
     }
   }
@@ -135,16 +141,18 @@ class Search {
     const [first, second] = found;
     if (!second) {
       fill(this.results, this.summary(first), first.chunks.map((hit) => this.hit(hit, tops)), first.chunks.length ? null : this.nothing(), this.whyNot());
-      return;
+      return this.clipped();
     }
     const rankOf = (results) => new Map(results.chunks.map((hit) => [hit.id, hit.rank]));
     const [inFirst, inSecond] = [rankOf(first), rankOf(second)];
-    const column = (results, side, other) => h("div", h("h3", t("search.side", { side })), this.summary(results),
+    const longest = Math.max(1e-9, ...found.map((one) => one.timings_ms?.total || 0));
+    const column = (results, side, other) => h("div", h("h3", t("search.side", { side })), this.summary(results, longest),
       results.chunks.map((hit) => this.hit(hit, tops, { side, other: other.get(hit.id) })), results.chunks.length ? null : this.nothing());
     const ties = h("svg.ties", { "aria-hidden": "true" });
     const pair = h("div.pair", column(first, "A", inSecond), ties, column(second, "B", inFirst));
     const shared = first.chunks.filter((hit) => inSecond.has(hit.id)).length;
     fill(this.results, h("p", { role: "status" }, t("search.shared", { n: shared, of: Math.max(first.chunks.length, second.chunks.length) })), pair, this.whyNot());
+    this.clipped();
     const lines = () => this.tie(pair, ties);
     requestAnimationFrame(lines);
     this.sizes?.disconnect();
@@ -164,18 +172,25 @@ class Search {
     }));
   }
 
-  summary(results) {
+  /** "More" only where something is cut off. */
+  clipped() {
+    for (const said of this.results.querySelectorAll(".hit .said")) {
+      said.parentNode.querySelector(".unfold").hidden = said.scrollHeight <= said.clientHeight + 1;
+    }
+  }
+
+  summary(results, longest = 0) {
     const timings = Object.entries(results.timings_ms || {}).filter(([name]) => name !== "total");
     const total = results.timings_ms?.total || timings.reduce((sum, [, value]) => sum + value, 0);
     const sum = timings.reduce((all, [, value]) => all + value, 0) || 1;
-    const tone = (at) => TONES[at % TONES.length];
     const words = (name) => t.has(`stage.${name}`) ? t(`stage.${name}`) : name;
     return h("div.stack",
       h("p.soft.fine", t("search.found", { shown: results.chunks.length, total: number(results.total) }), " · ", milliseconds(total), " · ", t(`mode.${results.mode_used}`)),
       results.fallback_reason ? h("p.note", t.has(`fallback.${results.fallback_reason}`) ? t(`fallback.${results.fallback_reason}`) : results.fallback_reason) : null,
       (results.degraded || []).map((one) => h("p.note", one)),
-      h("div.strip", { role: "img", "aria-label": t("search.times") }, timings.map(([, value], at) => h("i", { vars: { share: `${(value / sum) * 100}%`, tone: tone(at) } }))),
-      h("details", h("summary.fine.soft", t("search.times")), h("div.legend", timings.map(([name, value], at) => h("span", h("i", { vars: { tone: tone(at) } }), `${words(name)} ${milliseconds(value)}`)))));
+      h("div.strip", { role: "img", "aria-label": `${t("search.times")}: ${timings.map(([name, value]) => `${words(name)} ${milliseconds(value)}`).join(", ")}`, vars: { length: longest ? `${Math.max(4, (total / longest) * 100)}%` : "100%" } },
+        timings.map(([name, value]) => h("i", { title: `${words(name)} ${milliseconds(value)}`, vars: { share: `${(value / sum) * 100}%`, tone: tone(name) } }))),
+      h("details", h("summary.fine.soft", t("search.times")), h("div.legend", timings.map(([name, value]) => h("span", h("i", { vars: { tone: tone(name) } }), `${words(name)} ${milliseconds(value)}`)))));
   }
 
   hit(hit, tops, { side = "", other } = {}) {
@@ -190,10 +205,23 @@ class Search {
         return meter(t(`stage.${stage}`), score === undefined ? 0 : score / tops[stage], score === undefined ? "–" : score.toFixed(score >= 10 ? 1 : 3));
       })),
       h("div.row",
-        h("button.small.quiet", { onclick: (event) => (event.target.textContent = t(node.classList.toggle("whole") ? "less" : "more")) }, t("more")),
+        h("button.small.quiet.unfold", { onclick: (event) => (event.target.textContent = t(node.classList.toggle("whole") ? "less" : "more")) }, t("more")),
         h("button.small.quiet", { onclick: () => this.why(hit.document_id, named(hit), hit.reasons) }, t("why")),
+        h("button.small.quiet", { title: t("search.right.why"), "aria-pressed": "false", onclick: (event) => this.right(hit, event.currentTarget) }, t("search.right")),
         hit.duplicates?.length ? h("span.soft.fine", t("search.duplicates", { n: hit.duplicates.length })) : null));
     return node;
+  }
+
+  /** Keep that this is what the question was after: questions to tune with. Pressed again, it is taken back. */
+  async right(hit, button) {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    try {
+      await post("/api/v1/feedback", { kind: "click", value: on ? 1 : 0, query: this.query.q, document_id: hit.document_id, chunk_id: hit.id });
+      button.setAttribute("aria-pressed", String(on));
+      if (on) toast(t("thumb.thanks"));
+    } catch (error) {
+      toast(error.message);
+    }
   }
 
   nothing() {
@@ -231,13 +259,14 @@ class Search {
     const input = h("input", { list: "documents-known", placeholder: t("whynot.placeholder"), "aria-label": t("whynot.placeholder"), autocomplete: "off" });
     const list = h("datalist", { id: "documents-known" });
     let known = [];
-    const load = async () => {
-      if (known.length) return;
-      known = await documents();
+    let loading = null;
+    const load = () => (loading ??= documents().then((found) => {
+      known = found;
       fill(list, known.map((one) => h("option", { value: named(one) }, one.name)));
-    };
-    return h("form.card", { onsubmit: (event) => {
+    }).catch((error) => ((loading = null), toast(error.message === "offline" ? t("offline") : error.message))));
+    return h("form.card", { onsubmit: async (event) => {
       event.preventDefault();
+      await load();
       const found = known.find((one) => [named(one), one.name, one.uri, one.id].includes(input.value.trim()));
       if (found) this.why(found.id, named(found));
       else toast(t("whynot.unknown"));
@@ -247,10 +276,7 @@ class Search {
 
   async why(id, title, reasons = []) {
     const body = h("div.stack", h("p.soft", t("loading")));
-    const dialog = h("dialog", { "aria-labelledby": "why-title", onclose: () => dialog.remove() },
-      h("div.stack", h("div.row.apart", h("h2.wrap", { id: "why-title" }, t("why.title", { title })), h("button.quiet", { onclick: () => dialog.close() }, t("close"))), body));
-    document.body.append(dialog);
-    dialog.showModal();
+    modal(t("why.title", { title }), () => body);
     const known = reasons.length ? [h("ul", reasons.map((one) => h("li", `· ${one}`)))] : [];
     try {
       const told = await post("/api/v1/why", { ...asked(this.query, ""), document: id });

@@ -31,6 +31,7 @@ async function system(node, room) {
     h("h3", t("system.parts")), h("div.stack", Object.entries(disk.parts).slice(0, 10).map(([name, size]) => meter(name, size / most, bytes(size)))));
 }
 
+const origin = (one) => h("span", { title: one.origin }, one.origin.replace(/^.*\/(?=[^/]+$)/, "")); // a file by its name
 const plain = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value).replaceAll('"', "") : value === "" || value === null ? "–" : String(value));
 const uptime = (seconds) => (seconds < 3600 ? t("system.minutes", { n: Math.max(1, Math.round(seconds / 60)) }) : seconds < 172800 ? t("system.hours", { n: Math.round(seconds / 3600) }) : t("system.days", { n: Math.round(seconds / 86400) }));
 
@@ -95,10 +96,10 @@ async function keys(node) {
 async function settings(node) {
   const all = await get("/api/v1/settings");
   const rows = h("tbody");
-  const draw = (wanted = "") => fill(rows, Object.entries(all).filter(([name]) => name.includes(wanted)).map(([name, one]) => h("tr", h("td", h("code", name)), h("td.wrap", plain(one.value)), h("td", one.origin === "default" ? h("span.soft", t("settings.default")) : h("b", one.origin)))));
+  const draw = (wanted = "") => fill(rows, Object.entries(all).filter(([name]) => name.includes(wanted)).map(([name, one]) => h("tr", h("td", h("code", name)), h("td.wrap", plain(one.value)), h("td", one.origin === "default" ? h("span.soft", t("settings.default")) : h("b", origin(one))))));
   draw();
   fill(node, h("h2", t("system.settings")), h("p.soft.fine", t("settings.lead")),
     h("input", { type: "search", placeholder: t("settings.filter"), "aria-label": t("settings.filter"), oninput: (event) => draw(event.target.value.trim()) }),
     h("details", h("summary", t("settings.all", { n: Object.keys(all).length })), h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.settings") }, h("table.shelf", h("thead", h("tr", ["name", "value", "origin"].map((one) => h("th", { scope: "col" }, t(`settings.${one}`))))), rows))),
-    h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("settings.changed") }, h("h3", t("settings.changed")), h("table.shelf", h("tbody", Object.entries(all).filter(([, one]) => one.origin !== "default").map(([name, one]) => h("tr", h("th", { scope: "row" }, h("code", name)), h("td.wrap", plain(one.value)), h("td", one.origin)))))));
+    h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("settings.changed") }, h("h3", t("settings.changed")), h("table.shelf", h("tbody", Object.entries(all).filter(([, one]) => one.origin !== "default").map(([name, one]) => h("tr", h("th", { scope: "row" }, h("code", name)), h("td.wrap", plain(one.value)), h("td", origin(one))))))));
 }

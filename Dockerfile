@@ -1,0 +1,29 @@
+# syntax=docker/dockerfile:1
+# docker build -t headwater .        docs/operations.md says how to run it. No key and no document is in the image.
+
+FROM python:3.12-slim AS build
+WORKDIR /build
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY src ./src
+RUN python -m venv /opt/headwater
+RUN /opt/headwater/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt ".[mcp]"
+
+FROM python:3.12-slim
+RUN useradd --system --uid 10001 --user-group --home-dir /data --no-create-home --shell /usr/sbin/nologin headwater
+RUN install --directory --owner=headwater --group=headwater --mode=0700 /data
+COPY --from=build /opt/headwater /opt/headwater
+ENV PATH=/opt/headwater/bin:$PATH \
+    HEADWATER_HOME=/data \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+USER headwater
+WORKDIR /data
+VOLUME /data
+EXPOSE 8571
+# The server ends the pass of its worker before it exits.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8571/healthz', timeout=4)"]
+ENTRYPOINT ["headwater"]
+# Reachable from outside the container, so it starts only when the home has a key: headwater key create.
+CMD ["serve", "--host", "0.0.0.0", "--port", "8571"]
