@@ -22,6 +22,7 @@ from headwater import config as settings
 from headwater.evaluate.dataset import find_sets, read_set
 from headwater.evaluate.report import HEADLINE, Measured, between_markers, differences, interval, markdown
 from headwater.evaluate.run import Measurement, indexed, make_embedder, measure
+from headwater.places import cache_folder, default_home
 from headwater.protocols import Embedder
 from headwater.types import Mode
 
@@ -198,12 +199,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", type=Path)
     parser.add_argument("--embed", default="", help="the embedder; that of the settings else")
-    parser.add_argument("--work", type=Path, default=settings.cache_folder() / "eval")
+    parser.add_argument("--work", type=Path, default=cache_folder() / "eval")
     parser.add_argument("--write", type=Path, default=Path("docs/evaluation.md"))
     arguments = parser.parse_args()
     if arguments.embed:
         os.environ["HEADWATER_EMBED__USE"] = arguments.embed
-    home = settings.default_home()
+    home = default_home()
     config = settings.load(home)
     embedder = make_embedder(config, home=home)
     measured: dict[str, Figures] = {}

@@ -28,6 +28,7 @@ from headwater.evaluate.report import between_markers
 from headwater.evaluate.run import document_names, indexed, make_embedder
 from headwater.filters import ALL
 from headwater.fuse import Leg, fuse, normalised
+from headwater.places import cache_folder, default_home
 from headwater.tokens import language
 from headwater.types import Fusion, Scored
 
@@ -81,7 +82,7 @@ Score = Callable[[Ranked], Mapping[int, float]]
 
 def collect(folder: Path, config: settings.Config, *, work: Path) -> tuple[JudgedSet, list[Ranked]]:
     """Both rankings of every query of a set."""
-    found, embedder = read_set(folder), make_embedder(config, home=settings.default_home())
+    found, embedder = read_set(folder), make_embedder(config, home=default_home())
     rows = []
     with indexed(found, config, work=work, embedder=embedder) as kb:
         names = document_names(kb, found)
@@ -288,7 +289,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", type=Path)
     parser.add_argument("--embed", default="", help="the embedder; that of the settings else")
-    parser.add_argument("--work", type=Path, default=settings.cache_folder() / "eval")
+    parser.add_argument("--work", type=Path, default=cache_folder() / "eval")
     parser.add_argument("--write", type=Path, help="a page with the marker 'fusion'")
     arguments = parser.parse_args()
     if arguments.embed:
@@ -298,7 +299,7 @@ def main() -> None:
     for folder in find_sets(arguments.sets):
         found, rows = collect(folder, config, work=arguments.work)
         ranked[found.name] = rows
-    fingerprint = make_embedder(config, home=settings.default_home()).fingerprint
+    fingerprint = make_embedder(config, home=default_home()).fingerprint
     told = f"nDCG@10 with `{fingerprint}`, {CANDIDATES} candidates from each leg.\n\n{study(ranked)}"
     print(told)
     if arguments.write:

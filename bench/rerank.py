@@ -42,6 +42,7 @@ from headwater.models._pieces import load
 from headwater.models.known import reranking_of
 from headwater.models.onnx import OnnxEmbedder
 from headwater.models.rerank import PAIR_WEIGHT, WINDOW_WEIGHT, _meaning, _question, evidence
+from headwater.places import cache_folder, default_home
 from headwater.protocols import Embedder
 from headwater.tokens import language, sentences
 
@@ -226,7 +227,7 @@ def looked_at(kb: KnowledgeBase, folder: Path) -> list[Looked]:
 
 def choose(sets: Path, config: settings.Config, *, work: Path, onnx: Mapping[str, Embedder]) -> None:
     """Print a table of weights on all sets, and which of them each half of the sets chooses."""
-    own = make_embedder(config, home=settings.default_home())
+    own = make_embedder(config, home=default_home())
     least: dict[str, float] = {}
     rows: dict[str, list[Looked]] = {}
     others = baselines(sets / "README.md")
@@ -270,9 +271,9 @@ def main() -> None:
     parser.add_argument("--choose", type=Path, metavar="SETS", help="test sets to choose weights on")
     parser.add_argument("--onnx", action="append", default=[], metavar="NAME=FOLDER", help="a model for sets named so")
     parser.add_argument("--across", type=Path, nargs="*", default=[], help="files whose `query` is a translation")
-    parser.add_argument("--work", type=Path, default=settings.cache_folder() / "rerank")
+    parser.add_argument("--work", type=Path, default=cache_folder() / "rerank")
     arguments = parser.parse_args()
-    home = settings.default_home()
+    home = default_home()
     config = settings.load(home)
     if arguments.choose:
         folders = dict(one.split("=", 1) for one in arguments.onnx)

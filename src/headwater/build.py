@@ -14,6 +14,7 @@ from headwater.contents import Contents, uris_of
 from headwater.errors import NotFound
 from headwater.filters import ALL, Compare, Filter, Has, Not, conjoin, parse, pinned, within
 from headwater.home import CATALOG_FILE
+from headwater.places import default_home
 from headwater.protocols import Chunker, Embedder, LanguageModel
 from headwater.retrieve import compose
 from headwater.storage.cache import key_of
@@ -43,7 +44,7 @@ def open_home(
     create: bool = True,
 ) -> KnowledgeBase:
     """Open the knowledge base in a folder (else the default one), making it if it is new."""
-    path = Path(home) if home is not None else settings.default_home()
+    path = Path(home) if home is not None else default_home()
     if not (path / CATALOG_FILE).exists():
         if not create:
             raise NotFound(f"there is no knowledge base in {str(path)!r}; make one with `headwater add SOURCE`")

@@ -27,6 +27,8 @@ from headwater.commands import (
 )
 from headwater.commands.flags import options, stages
 from headwater.errors import HeadwaterError, UsageError
+from headwater.places import default_home
+from headwater.storage.warm import begin
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
@@ -84,6 +86,7 @@ def search(
     Example:
       headwater search "parental leave" --where 'tag = "hr"' --top-n 5
     """
+    begin(home or default_home())
     from headwater.build import open_home
 
     with open_home(home, preset=preset, create=False) as kb:
@@ -134,6 +137,7 @@ def ask(
     Example:
       headwater ask "How long is parental leave?"
     """
+    begin(home or default_home())
     from headwater.build import open_home
 
     with open_home(home, preset=preset, create=False) as kb:

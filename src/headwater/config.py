@@ -226,25 +226,6 @@ class Config:
         }
 
 
-def default_home() -> Path:
-    """`HEADWATER_HOME`, else `./.headwater` where it exists, else the user's data directory."""
-    if named := os.environ.get("HEADWATER_HOME"):
-        return Path(named)
-    here = Path(".headwater")
-    if here.is_dir():
-        return here
-    from platformdirs import user_data_path
-
-    return user_data_path("headwater", appauthor=False)
-
-
-def cache_folder() -> Path:
-    """Where what can be made again is kept: the user's cache directory."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("headwater", appauthor=False)
-
-
 def load(home: Path, *, preset: str | None = None, flags: Mapping[str, Any] | None = None) -> Config:
     """The settings in force for a home."""
     variables = _dotenv(home / ".env")

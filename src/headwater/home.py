@@ -17,6 +17,7 @@ from headwater import config as settings
 from headwater.errors import SpaceMismatch
 from headwater.messages import Usage
 from headwater.models.known import calibration_of, weighing_of
+from headwater.places import default_home
 from headwater.protocols import (
     Catalog,
     Chunker,
@@ -433,7 +434,7 @@ class Home:
 
 def effective_settings(home: Path | None = None, *, preset: str | None = None) -> dict[str, settings.Setting]:
     """Every setting in force by name, the components' own among them, each with where it comes from."""
-    path = home or settings.default_home()
+    path = home or default_home()
     config = settings.load(path, preset=preset)
     if (path / CATALOG_FILE).exists():
         opened = Home(path, config)

@@ -6,7 +6,7 @@ A class is imported when it is named in the configuration, never before.
 import inspect
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any
 
 from headwater.errors import SettingError, UnknownComponent
@@ -40,8 +40,22 @@ def _points() -> Any:  # two classes with the same `select`, by Python version
     return entry_points()
 
 
+@cache
+def _built_in() -> dict[tuple[str, str], EntryPoint]:
+    """Our own entry points, from one file: a search needs no others, and reading all takes as long as searching."""
+    try:
+        own = distribution("headwater").entry_points
+    except PackageNotFoundError:  # run from its source
+        return {}
+    return {(point.group, point.name): point for point in own}
+
+
 def load(group: str, name: str) -> type:
     """The class behind a name; an unknown one is refused with the names that exist."""
+    built_in = _built_in().get((f"headwater.{group}", name))
+    if built_in is not None:  # a plugin may not shadow it
+        found: type = built_in.load()
+        return found
     known = installed(group)
     if group == "rerankers" and name not in known and (model := known_reranker(name)) is not None:
         name = model.use  # a model's name stands for what runs it

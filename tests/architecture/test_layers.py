@@ -12,7 +12,7 @@ SRC = Path(__file__).parents[2] / "src" / "headwater"
 # A module may import from layers strictly below its own.
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"characters"},
+    {"characters", "places"},
     {"filters", "tokens", "selection", "clean", "kinds", "mend", "settings_file"},
     {"asked", "highlight", "likeness", "statements", "wording", "facts", "markers", "swaps"},
     {"documents", "messages"},
@@ -57,7 +57,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ADAPTERS = {"models", "storage", "sources", "parsers"}
 MAY_USE_THIRD_PARTIES = {*ADAPTERS, "adapters", "testing", "commands", "cli", "server"}
 # The exceptions: the cutter and the stemmer, the reader of .env files.
-ALLOWED = {"tokens": {"rjieba", "Stemmer"}, "facts": {"rjieba"}, "config": {"dotenv", "platformdirs"}}
+ALLOWED = {"tokens": {"rjieba", "Stemmer"}, "facts": {"rjieba"}, "config": {"dotenv"}, "places": {"platformdirs"}}
 MODULES = sorted(SRC.rglob("*.py"))
 # `from headwater import __version__` at the edge is the one look upwards.
 VERSION = {("cli", "headwater")}

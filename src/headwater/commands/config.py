@@ -87,7 +87,8 @@ def config_set(key: str, value: str, home: Path | None, as_json: bool) -> None:
     Example:
       headwater config set retrieve.top_n 5
     """
-    from headwater.config import default_home, from_text
+    from headwater.config import from_text
+    from headwater.places import default_home
 
     where = home or default_home()
     read = value if key == "preset" else from_text(value)
@@ -108,7 +109,7 @@ def config_import(file: Path, home: Path | None, as_json: bool) -> None:
     Example:
       headwater config import rag.yaml
     """
-    from headwater.config import default_home
+    from headwater.places import default_home
 
     settings, left = from_yaml(file)
     path = _write(home or default_home(), settings)

@@ -9,6 +9,7 @@ import click
 
 from headwater.commands.flags import options
 from headwater.errors import UsageError
+from headwater.places import default_home
 
 if TYPE_CHECKING:
     from headwater.storage.ledger import Ledger
@@ -113,10 +114,9 @@ def until(given: str) -> str:
 
 
 def _ledger(home: Path | None) -> "Ledger":
-    from headwater import config as settings
     from headwater.storage.ledger import Ledger
 
-    path = home or settings.default_home()
+    path = home or default_home()
     path.mkdir(parents=True, exist_ok=True)
     return Ledger(path)
 

@@ -41,8 +41,8 @@ def setup(
     Example:
       headwater llm setup --base-url http://127.0.0.1:8080/v1 --model qwen3:8b
     """
-    from headwater.config import default_home
     from headwater.llm import install, models_at, ollama_url
+    from headwater.places import default_home
 
     url = base_url or ollama_url()
     if url and not base_url:

@@ -6,6 +6,7 @@ import click
 
 from headwater.commands.flags import options
 from headwater.errors import UsageError
+from headwater.places import default_home
 
 
 @click.command()
@@ -33,7 +34,7 @@ def mcp(*, key: str, preset: str | None, home: Path | None) -> None:
     from headwater.server.tools import server_of
     from headwater.types import LOCAL_OWNER
 
-    path = home or settings.default_home()
+    path = home or default_home()
     path.mkdir(parents=True, exist_ok=True)
     state = opened(path, settings.load(path, preset=preset), open_access=True)
     try:

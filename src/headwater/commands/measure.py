@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.commands.flags import options
+from headwater.places import cache_folder, default_home
 
 if TYPE_CHECKING:
     from headwater.config import Config
@@ -71,11 +72,11 @@ def evaluate(
     from headwater.evaluate.dataset import find_sets, read_set
 
     wanted = [reports.parse_gate(text) for text in gates]
-    where = home or settings.default_home()
+    where = home or default_home()
     config = settings.load(where, preset=preset)
     compared = settings.load(where, preset=other) if other else None
     found = _named(read_set(folder) for given in sets for folder in find_sets(given))
-    kept_in = work or settings.cache_folder() / "eval"
+    kept_in = work or cache_folder() / "eval"
 
     def measured(config: "Config") -> Measured:
         return _measured(found, config, home=where, modes=modes, work=kept_in, cut=cut)

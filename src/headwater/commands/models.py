@@ -102,7 +102,8 @@ def pull(*, name: str, precision: Any, revision: str, base_url: str, home: Path 
 
 
 def _folder(home: Path | None) -> Path:
-    from headwater.config import MODELS_FOLDER, default_home
+    from headwater.config import MODELS_FOLDER
+    from headwater.places import default_home
 
     return (home or default_home()) / MODELS_FOLDER
 

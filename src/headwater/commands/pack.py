@@ -45,7 +45,7 @@ def unpack(*, file: Path, check: bool, home: Path | None, as_json: bool) -> None
     """
     from headwater.archive import unpack as read
     from headwater.archive import verify
-    from headwater.config import default_home
+    from headwater.places import default_home
 
     packed = verify(file) if check else read(file, home or default_home())
     _print(packed, "all is well with" if check else "unpacked", as_json=as_json)

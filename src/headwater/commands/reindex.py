@@ -62,9 +62,9 @@ def reindex(
 
 def _scores(kb: "KnowledgeBase", spaces: "list[Space]", folder: Path) -> dict[str, float]:
     """What the settings of both reach on a test set, each in an index of its own."""
-    from headwater.config import cache_folder
     from headwater.evaluate.dataset import read_set
     from headwater.evaluate.run import indexed, make_embedder, measure
+    from headwater.places import cache_folder
     from headwater.side import made_with
 
     judged_set, scores = read_set(folder), {}

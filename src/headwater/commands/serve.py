@@ -1,6 +1,5 @@
 """The command that serves a home over HTTP."""
 
-import ctypes
 import ipaddress
 import os
 import signal
@@ -13,6 +12,7 @@ import click
 
 from headwater.commands.flags import options
 from headwater.errors import UsageError
+from headwater.places import default_home
 
 GRACE_SECONDS = 30  # for streams under way when the server is told to stop
 # How long one thread of Python may go on before another has its turn; 5 ms are usual. A search gives its turn away at
@@ -47,7 +47,7 @@ def serve(
         os.environ.setdefault(name, value)
     sys.setswitchinterval(TURN_SECONDS)
     _keep_few_heaps()
-    path = home or settings.default_home()
+    path = home or default_home()
     path.mkdir(parents=True, exist_ok=True)
     config = settings.load(path, preset=preset)
     server_settings = config.server()
@@ -101,6 +101,8 @@ def _keep_few_heaps() -> None:
     """Where the C library is glibc; others have no such setting, or no need of it."""
     if sys.platform == "linux":
         with suppress(AttributeError, OSError):
+            import ctypes
+
             ctypes.CDLL(None).mallopt(_ARENA_MAX, HEAPS)
 
 

@@ -70,8 +70,8 @@ class Pieces:
 
     def _cut(self, run: str, numbers: Mapping[str, int]) -> list[int]:
         """The likeliest pieces of a run: the Viterbi path that `tokenizers` takes, ties and all."""
-        likelihoods, longest, unknown = self._likelihoods, self._longest, self._unknown_score
-        size = len(run)
+        likelihoods, unknown, size = self._likelihoods, self._unknown_score, len(run)
+        longest = self._longest // (1 if run.isascii() else 3 if "\u3400" <= run[0] <= "\u9fff" else 2)  # bytes each
         best, came_from, last = [0.0] + [-math.inf] * size, [0] * (size + 1), [-1] * (size + 1)
         for start in range(size):
             before = best[start]
@@ -125,7 +125,7 @@ class Pieces:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {piece: number for number, piece in enumerate(self._spelled)}
+        return dict(zip(self._spelled, range(len(self.pieces)), strict=True))
 
     @cached_property
     def _tokenizer(self) -> Any:

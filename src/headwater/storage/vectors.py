@@ -249,9 +249,10 @@ class TurbovecIndex:
             )
         # turbovec has no list of its ids, but every row scores 0 against the zero vector: 7 ms for 100,000.
         _, found = index.search(np.zeros((1, index.dim), dtype=np.float32), len(index))
-        ids = np.unique(found[0].astype(np.int64))
-        if len(ids) != len(index):
-            raise ValueError(f"it says that it has {len(index)} vectors and has {len(ids)}")
+        ids = np.sort(found[0].astype(np.int64))  # `np.unique` would import numpy's masked arrays, for 20 ms
+        distinct = len(ids) - int((ids[1:] == ids[:-1]).sum())
+        if distinct != len(index):
+            raise ValueError(f"it says that it has {len(index)} vectors and has {distinct}")
         return _State(index, ids)
 
     def _read_mark(self) -> str:
