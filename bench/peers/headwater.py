@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import threading
 import time
 from collections import defaultdict
@@ -32,6 +33,11 @@ def make(home: Path) -> HeadwaterStore:
 def versions() -> dict[str, str]:
     """What is measured."""
     return {name: importlib.metadata.version(name) for name in ("headwater", "tantivy", "turbovec", "rjieba", "numpy")}
+
+
+def plain(text: str) -> str:
+    """Without the signs that ask headwater for exact words or for their absence: to the others they are nothing."""
+    return " ".join(re.sub(r'["＂“”「」『』]|(?:^|(?<=\s))[-－]+', " ", text).split())
 
 
 class PrecomputedEmbedder:
@@ -113,7 +119,7 @@ class HeadwaterStore:
 
     def know(self, corpus: Corpus) -> None:
         self.corpus = corpus
-        texts, vectors = [query.text for query in corpus.queries()], corpus.query_vectors()
+        texts, vectors = [plain(query.text) for query in corpus.queries()], corpus.query_vectors()
         fresh = corpus.fresh()
         texts += [text for one in fresh for text in one.chunks] + [one.word for one in fresh]
         rows = corpus.fresh_vectors()
@@ -123,10 +129,17 @@ class HeadwaterStore:
         self.base = self._open()
 
     def search(self, query: Query, *, rare: bool) -> list[int]:
-        return self._numbers(self.base.search(query.text, mode="hybrid", top_n=TOP_N, where=RARE if rare else ""))
+        return self._found(query, "hybrid", rare=rare)
 
     def nearest(self, query: Query, *, rare: bool) -> list[int]:
-        return self._numbers(self.base.search(query.text, mode="semantic", top_n=TOP_N, where=RARE if rare else ""))
+        return self._found(query, "semantic", rare=rare)
+
+    def _found(self, query: Query, mode: str, *, rare: bool) -> list[int]:
+        # As the others do it: two legs fused, nothing looked at again.
+        where = RARE if rare else ""
+        return self._numbers(
+            self.base.search(plain(query.text), mode=mode, top_n=TOP_N, where=where, options={"rerank": ""})
+        )
 
     def _numbers(self, results: Any) -> list[int]:
         return [int(hit.uri.rpartition("/")[2]) * self.corpus.per_document + hit.chunk.ordinal for hit in results]

@@ -60,6 +60,9 @@ TANTIVY_B: Final = 0.75
 FRESH_SHARE: Final = 0.01
 MAX_FRESH: Final = 500
 
+# Terms whose frequencies are remembered: the words of a thousand questions.
+KEPT_FREQUENCIES: Final = 20_000
+
 # tantivy merges eight segments of a layer, of which the lowest ends at 10,000 chunks; 2,000 chunks take 0.2 s.
 MERGE_AT: Final = 8
 SMALL_SEGMENT: Final = 10_000
@@ -102,7 +105,9 @@ class TantivyIndex:
         self._heap_bytes, self._threads = heap_mb * 1_000_000, threads
         self._schema = make_schema()
         self._fresh, self._fresh_share = Fresh(self.path), fresh_share
-        self._means: tuple[Any, dict[str, float]] = (None, {})  # of a searcher
+        # Of a searcher: the mean lengths of fields, and how many chunks hold a term.
+        self._of_searcher: tuple[Any, dict[str, float], dict[tuple[str, str], int]] = (None, {}, {})
+        self._asked: tuple[str, Question] | None = None  # the last one
         self._uncommitted = False
         self._cutting = Cutting(cutter)
         self._lock = threading.RLock()
@@ -368,7 +373,7 @@ class TantivyIndex:
         selection = self._select(where)
         if selection.is_empty:
             return []
-        question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
+        question = self._question(text)
         with _told(self.path):
             needed = required(all_of, self._cutter) if all_of else []
             return self._found(searcher, question, limit=limit, selection=selection, needed=needed)
@@ -378,7 +383,7 @@ class TantivyIndex:
         searcher = self._view()
         if searcher is None or not searcher.num_docs:
             return 0.0
-        question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
+        question = self._question(text)
         with _told(self.path):
             index = self._statistics(searcher)
             chunks = index.chunks + len(self._fresh)
@@ -400,9 +405,10 @@ class TantivyIndex:
             return bool(index.containing(term))
 
         def share(term: Term) -> float:
-            here, there = index.containing(term), self._fresh.containing(term)
+            there = self._fresh.containing(term)
             if not there:
                 return 1.0
+            here = index.containing(term)
             return rarity(here + there, index.chunks + len(self._fresh)) / rarity(here, index.chunks)
 
         query = query_of(self._schema, question, known=known, share=share)
@@ -419,10 +425,17 @@ class TantivyIndex:
         ids, scores = np.array([one.chunk_id for one in together]), np.array([one.score for one in together])
         return in_order(ids, scores)[:limit]
 
+    def _question(self, text: str) -> Question:
+        """The terms of a text; a search asks for its hits and then for the best score that there could be."""
+        known = self._asked
+        if known is None or known[0] != text:
+            known = self._asked = (text, ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes))
+        return known[1]
+
     def _statistics(self, searcher: Any) -> Statistics:
-        if self._means[0] is not searcher:
-            self._means = (searcher, {})
-        means = self._means[1]
+        if self._of_searcher[0] is not searcher:
+            self._of_searcher = (searcher, {}, {})
+        _, means, frequencies = self._of_searcher
 
         def mean(field: str) -> float:
             if field not in means:
@@ -430,7 +443,14 @@ class TantivyIndex:
             return means[field]
 
         def containing(term: Term) -> int:
-            return min(chunks, int(searcher.doc_freq(term.field, term.token)))  # it counts what was removed as well
+            key = term.field, term.token
+            found = frequencies.get(key)
+            if found is None:
+                if len(frequencies) >= KEPT_FREQUENCIES:
+                    frequencies.clear()
+                # It counts what was removed as well.
+                found = frequencies[key] = min(chunks, int(searcher.doc_freq(*key)))
+            return found
 
         chunks = int(searcher.num_docs)
         return Statistics(chunks, containing, mean)
