@@ -59,7 +59,6 @@ STAGES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "synonyms": ("both, fused", {**PLAIN, "synonyms": True}),
     "feedback": ("both, fused", {**PLAIN, "feedback": True}),
     "no highlights": ("both, fused", {**PLAIN, "highlight": False}),
-    "substring": ("", {**PLAIN, "mode": "substring"}),
 }
 
 

@@ -285,6 +285,7 @@ class _Run:
                 text_index=self.parts.text,
                 left=self.clock.left,
                 together=" ".join(self.wording.phrases),
+                most=MOST_NARROWED,
             )
         documents = tuple(dict.fromkeys(held.record.id for held in found))
         if lacking:

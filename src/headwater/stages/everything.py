@@ -42,13 +42,16 @@ def everything(
     text_index: TextIndex,
     left: float,
     together: str = "",
+    most: int | None = None,
 ) -> tuple[list[Held], str]:
     """Best first; and what keeps the list from being complete, empty where nothing does.
 
-    `together` is what each of them holds as it stands.
+    `together` is what each of them holds as it stands. Who only wants to know whether there are more than `most`
+    documents need not wait for all.
     """
     deadline = perf_counter() + left
     found: list[Held] = []
+    documents: set[str] = set()
     seen: set[int] = set()
     limit = FIRST_LOOK
     near = text_index.search(text, NEAR_MISSES, where) if together else []
@@ -66,6 +69,9 @@ def everything(
                     continue
                 if holds(chunk, record):
                     found.append(Held(chunk, record, score))
+                    documents.add(record.id)
+            if most is not None and len(documents) > most:
+                return found, ""
             if perf_counter() >= deadline:
                 return found, f"{len(seen)} passages were gone through, and there was no time for more"
         if len(ranking) < limit:
