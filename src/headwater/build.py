@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headwater import config as settings
 from headwater.contents import Contents, uris_of
 from headwater.errors import NotFound
-from headwater.filters import ALL, Compare, Filter, Has, Not, conjoin, parse, pinned, within
+from headwater.filters import ALL, And, Compare, Filter, Has, Not, conjoin, parse, within
 from headwater.home import CATALOG_FILE
 from headwater.places import default_home
 from headwater.protocols import Chunker, Embedder, LanguageModel
@@ -77,8 +77,8 @@ class KnowledgeBase(Contents):
         scope = self.scope
         if not archived:
             scope = conjoin(scope, Not(Has("archived")))
-        only = pinned(asked, "collection")
-        own = self.config.of_collection(str(only)) if only is not None else {}
+        only = _collection_of(asked)
+        own = self.config.of_collection(only) if only is not None else {}
         chosen = settings.with_options(self.options, {**own, **(options or {})})
         return Query(text=text, where=asked, scope=scope, options=chosen)
 
@@ -235,6 +235,14 @@ class KnowledgeBase(Contents):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _collection_of(where: Filter) -> str | None:
+    """The one collection that a filter allows; None where there may be several."""
+    parts = where.parts if isinstance(where, And) else (where,)
+    said = (part.value for part in parts if isinstance(part, Compare) and (part.key, part.op) == ("collection", "="))
+    only = next(said, None)
+    return None if only is None else str(only)
 
 
 def _last(events: Iterator[Event]) -> Answer:

@@ -84,6 +84,11 @@ def test(op: Op | Literal["contains"], stored: Value, literal: Value) -> bool:
     return bool(_ORDERS[op](stored, literal))
 
 
+def is_date(literal: str) -> bool:
+    """Whether it may be equal to a stored date that is written otherwise."""
+    return _DATE.fullmatch(literal) is not None
+
+
 def _loosely(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
@@ -154,7 +159,12 @@ class In:
             _check_value(value)
 
     def matches(self, meta: Attributes) -> bool:
-        return _any(meta, self.key, lambda stored: any(test("=", stored, value) for value in self.values))
+        return _any(meta, self.key, self._holds)
+
+    def _holds(self, stored: Value) -> bool:
+        if isinstance(stored, str) and not _STORED_DATE.fullmatch(stored):
+            return stored in self.values  # the same, without a call for each of many
+        return any(test("=", stored, value) for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +250,6 @@ def conjoin(*filters: Filter) -> Filter:
 def disjoin(*filters: Filter) -> Filter:
     """Any of these holds; none at all is NOTHING."""
     return NOTHING if not filters else filters[0] if len(filters) == 1 else Or(filters)
-
-
-def pinned(where: Filter, key: str) -> Value | None:
-    """The one value that a key must have for this to hold; None where it may have several."""
-    parts = where.parts if isinstance(where, And) else (where,)
-    said = (part.value for part in parts if isinstance(part, Compare) and (part.key, part.op) == (key, "="))
-    return next(said, None)
 
 
 def within(folder: str) -> Filter:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from headwater.filters import All, And, Compare, Filter, Has, In, Not, Or, Value, to_text
+from headwater.filters import All, And, Compare, Filter, Has, In, Not, Or, Value, is_date, to_text
 from headwater.filters import Contains as ContainsText
 from headwater.selection import TICKET_BITS, Ids, Selection
 from headwater.storage._rows import (
@@ -230,7 +230,7 @@ def _exact(leaf: Leaf) -> list[str] | None:
             values = given
         case _:
             return None
-    strings = [value for value in values if isinstance(value, str) and not value[:4].isdigit()]
+    strings = [value for value in values if isinstance(value, str) and not is_date(value)]
     return list(dict.fromkeys(strings)) if len(strings) == len(values) else None
 
 
