@@ -1,9 +1,10 @@
 """What is known of a question and the passages at hand -> whether they answer it.
 
-A logistic rule. Its weights were fitted by `bench/gate.py` on one half of the questions of bench/refusal.py, of
-questions across languages and of the golden set: those whose document is there against those whose document was taken
-away, those of another domain, and those near the subjects that no document answers. The other halves are reported
-(docs/trust.md). Without an embedder, the share of the question that is covered decides alone.
+A logistic rule. Its weights were fitted as `bench/gate.py` does it, by another optimiser of the same loss, on one half
+of the questions of bench/refusal.py, of questions across languages and of the golden set: those whose document is there
+against those whose document was taken away, those of another domain, and those near the subjects that no document
+answers. The other halves are reported (docs/trust.md). Without an embedder, the share of the question that is covered
+decides alone.
 """
 
 from __future__ import annotations
