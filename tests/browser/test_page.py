@@ -281,6 +281,8 @@ def test_a_way_to_search_is_found_applied_and_taken_back(page: Any, server: Any,
 def test_the_system_says_where_settings_come_from(page: Any) -> None:
     page.goto(page.url.split("#")[0] + "#/system")
     page.get_by_role("cell", name="preset balanced").first.wait_for()
+    page.get_by_text("free of").first.wait_for()  # each part of the view comes with an answer of its own
+    page.get_by_text("turbine.pdf").first.wait_for()
     text = page.locator("main").inner_text()
     assert "turbine.pdf" in text and "free of" in text
     assert "upload:" not in text
