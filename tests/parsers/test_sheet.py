@@ -254,7 +254,7 @@ def test_every_value_is_in_the_text(rows: list[list[Any]]) -> None:
         return
     for cell in (cell for row in rows for cell in row if cell is not None):
         if isinstance(cell, str):
-            assert " ".join(f"值{cell}".split()).replace("|", "\\|") in text.replace("\n", " ") or "|" in cell
+            assert " ".join(f"值{cell}".split()).replace("|", "\\|") in " ".join(text.split()) or "|" in cell
         else:
             assert str(cell).upper() in text
 
