@@ -10,22 +10,21 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from headwater.errors import BackendError, DiskFull, HomeDamaged, HomeTooNew, NotFound
+from headwater.errors import NotFound
+from headwater.storage._beside import opened
 from headwater.turns import Conversation, KeptAnswer, Passage, Turn, plain_answer, plain_citation, read_citation
 
 VERSION: Final = 1
-BUSY_SECONDS: Final = 30.0
 # Eight bytes: nobody guesses another's conversation, and a person can still type the id.
 ID_BYTES: Final = 8
 TITLE_CHARS: Final = 60
 ERASED: Final = "…"
-_KIND: Final = 0xFF  # the low byte of an extended SQLite error code
 
 _SCHEMA: Final = """
 create table if not exists conversation(
@@ -176,32 +175,8 @@ class Conversations:
                 raise
             db.execute("commit")
 
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
-            db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
-            try:
-                db.row_factory = sqlite3.Row
-                version = db.execute("pragma user_version").fetchone()[0]
-                if version > VERSION:
-                    raise HomeTooNew(f"{self._path} was written by a newer headwater; install that version")
-                if version < VERSION:
-                    db.execute("pragma journal_mode = wal")
-                    db.executescript(f"begin;{_SCHEMA}pragma user_version = {VERSION};commit;")
-                db.execute("pragma foreign_keys = on")
-                yield db
-            finally:
-                db.close()
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: sqlite3.Error) -> BackendError:
-        kind = getattr(error, "sqlite_errorcode", 0) & _KIND
-        if kind == sqlite3.SQLITE_FULL:
-            return DiskFull(f"no room left for {self._path}; free some and try again")
-        if kind in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return HomeDamaged(f"{self._path} cannot be read: {error}; move it away to begin with no conversations")
-        return BackendError(f"{self._path} cannot be used: {error}; check that the folder can be written to")
+    def _opened(self) -> AbstractContextManager[sqlite3.Connection]:
+        return opened(self._path, schema=_SCHEMA, version=VERSION, without="no conversations")
 
     def _listed(self, db: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> list[Conversation]:
         count = "(select count(*) from turn t where t.conversation_id = c.id) as count"

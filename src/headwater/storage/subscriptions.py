@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from headwater.errors import BackendError, HomeTooNew
+from headwater.storage._beside import opened
 from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER
 
 FILE_NAME: Final = "subscriptions.sqlite"
 VERSION: Final = 1
-BUSY_SECONDS: Final = 30.0
 # A page is asked no more often than this, however often a person would like to.
 SHORTEST_SECONDS: Final = 60.0
 _SCHEMA: Final = """
@@ -103,20 +102,5 @@ class Subscriptions:
             for row in rows
         ]
 
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
-            db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            try:
-                db.row_factory = sqlite3.Row
-                version = db.execute("pragma user_version").fetchone()[0]
-                if version > VERSION:
-                    raise HomeTooNew(f"{self.path} was written by a newer headwater; install that version")
-                if version < VERSION:
-                    db.execute("pragma journal_mode = wal")
-                    db.executescript(f"begin immediate;{_SCHEMA}pragma user_version = {VERSION};commit;")
-                yield db
-            finally:
-                db.close()
-        except sqlite3.Error as error:
-            raise BackendError(f"{self.path} cannot be used: {error}; try again") from error
+    def _opened(self) -> AbstractContextManager[sqlite3.Connection]:
+        return opened(self.path, schema=_SCHEMA, version=VERSION, without="no subscriptions")
