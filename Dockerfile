@@ -14,16 +14,19 @@ RUN install --directory --owner=headwater --group=headwater --mode=0700 /data
 COPY --from=build /opt/headwater /opt/headwater
 ENV PATH=/opt/headwater/bin:$PATH \
     HEADWATER_HOME=/data \
+    PORT=8571 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
-USER headwater
+# By number, so that whoever runs it can tell that it is not root.
+USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8571
 # The server ends the pass of its worker before it exits.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8571/healthz', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ['PORT'] + '/healthz', timeout=4)"]
 ENTRYPOINT ["headwater"]
 # Reachable from outside the container, so it starts only when the home has a key: headwater key create.
-CMD ["serve", "--host", "0.0.0.0", "--port", "8571"]
+# On the port that PORT says.
+CMD ["serve", "--host", "0.0.0.0"]

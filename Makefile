@@ -10,13 +10,13 @@ export PIP_NO_INPUT := 1
 # main thread, so its tests have a process of their own.
 RUN := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: demo test test-core test-all lint bench bench-serve soak torture eval browser screenshots clean
+.PHONY: demo test test-core test-all lint bench bench-serve soak torture eval browser redis screenshots clean
 
 demo: $(VENV)/installed
 	@rm -rf headwater-demo
 	@$(BIN)/headwater demo
 
-test: $(VENV)/installed-test lint browser
+test: $(VENV)/installed-test lint browser redis
 	@$(RUN) -m "not slow" --ignore=tests/browser
 	@$(BIN)/python -m pytest -m "not slow" tests/browser
 
@@ -24,7 +24,7 @@ test: $(VENV)/installed-test lint browser
 test-core: $(VENV)/installed-test
 	@$(RUN) -m "not slow and not system"
 
-test-all: $(VENV)/installed-test lint browser
+test-all: $(VENV)/installed-test lint browser redis
 	@$(RUN) --ignore=tests/browser
 	@$(BIN)/python -m pytest tests/browser
 
@@ -44,6 +44,13 @@ browser:
 		npm install --prefix tests/browser/.tools --silent --no-audit --no-fund axe-core@4.10.3 || true
 	@test -e tests/server/.tools/node_modules/ai || ! command -v npm >/dev/null || \
 		npm install --prefix tests/server/.tools --silent --no-audit --no-fund ai@6.0.326 || true
+
+# The same for the tests of shared results, which start a Redis of their own on a free port.
+redis:
+	@command -v redis-server >/dev/null || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		{ RUNLEVEL=1 apt-get install -y -qq redis-server >/dev/null 2>&1 || \
+		{ apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq redis-server >/dev/null; }; } || true; }
 
 # Pictures of every view for docs/images, from a real server.
 screenshots: $(VENV)/installed-test browser

@@ -8,13 +8,12 @@ three; a refusal counts as wrong. The ceiling is how often it stands in one of t
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
 
 from headwater.types import Answer, Sentence
-from questions import SETS, holds, home, questions, quotes
+from questions import SETS, holds, home, questions, quotes, show, told
 
 MOST_SENTENCES = 3
 
@@ -40,14 +39,7 @@ def measured(
 
 
 def main() -> None:
-    told = argparse.ArgumentParser(description=__doc__)
-    told.add_argument("sets", type=Path)
-    told.add_argument("--half", choices=("build", "test"), default="test")
-    told.add_argument("--each", type=int, default=150)
-    told.add_argument("--work", type=Path, default=Path(__file__).with_name("data") / "homes")
-    told.add_argument("--write", type=Path)
-    given = told.parse_args()
-    given.work.mkdir(parents=True, exist_ok=True)
+    given = told(__doc__, each=150)
     lines = [
         f"# Extractive answers, half `{given.half}`",
         "",
@@ -70,10 +62,7 @@ def main() -> None:
         lines.append(f"| {name} | {len(rows)} | {shown} | {median(first):.1f} |")
     means = " | ".join(f"{fmean(column):.3f}" for column in zip(*shares, strict=True))
     lines.append(f"| mean | | {means} | |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if given.write:
-        given.write.write_text(text, encoding="utf-8")
+    show(lines, given.write)
 
 
 if __name__ == "__main__":

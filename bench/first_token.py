@@ -18,13 +18,12 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Final
 
 import headwater
-from corpus import Corpus, prepare
+from corpus import Corpus
 from headwater.types import Answer, Sentence, Step
-from retrieve import HERE, ROUNDS, WARM_UP, Timed, _floor, apart, filled
+from retrieve import WARM_UP, Timed, _floor, apart, filled, run
 from scale import machine, note, quantile
 
 BAR_MS: Final = 100.0  # at 200,000 chunks on two cores that do nothing else
@@ -99,25 +98,13 @@ def report(corpus: Corpus, timed: Mapping[str, Timed], floor: Timed | None, load
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """One run; 1 when the bar was missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--chunks", type=int, default=200_000)
-    parser.add_argument("--corpus", type=Path, help="a folder of .jsonl.gz (field `pos`) or of text files")
-    parser.add_argument("--peer-python", default=sys.executable, help="the Python that has bm25s, for the floor")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--queries", type=int, default=100, help="of each round")
-    parser.add_argument("--data", type=Path, default=HERE / "data", help="where corpora and homes go")
-    parser.add_argument("--write", type=Path, default=HERE / "results" / "first-token.md")
-    arguments = parser.parse_args()
-    corpus = prepare(arguments.chunks, source=arguments.corpus, data=arguments.data)
-    timed, floor, loads = measure(corpus, arguments)
-    text = report(corpus, timed, floor, loads)
-    print(text)
-    arguments.write.parent.mkdir(parents=True, exist_ok=True)
-    arguments.write.write_text(text, "utf-8")
-    return 0 if timed[FIRST].at(0.95) < BAR_MS else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        run(
+            __doc__,
+            name="first-token",
+            measured=measure,
+            reported=report,
+            missed=lambda timed: timed[FIRST].at(0.95) >= BAR_MS,
+        )
+    )

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "faults"))
 from mixed_files import KINDS, write_mixed
 
 POLL_SECONDS = 0.05
-STAGE = re.compile(r"\d+/\d+ documents, \d+ chunks, \d+ parsed  ([a-z ]+?)(?: \(\d+ s so far\))? ")
+STAGES = re.compile(r"\d+/\d+ documents, \d+ chunks.*  \((parse [^()]*)\)$")
 
 
 def add(files: Path, home: Path) -> list[str]:
@@ -45,17 +45,18 @@ def whole(files: Path, home: Path) -> dict[str, float | str]:
             used |= processor_seconds(running.pid)
             time.sleep(POLL_SECONDS)
         wall, processor = time.perf_counter() - began, sum(used.values())
-        assert running.returncode == 0
+        told.seek(0)
+        assert running.returncode == 0, told.read().decode()[-2000:]
         out.seek(0)
         told.seek(0)
         said, lines = out.read().decode().strip(), told.read().decode().splitlines()
-    stages = sorted({found[1] for line in lines if (found := STAGE.match(line))})
+    told_of = [found[1] for line in lines if (found := STAGES.match(line))]
     return {
         "wall": wall,
         "processor": processor,
         "cores": processor / wall,
         "lines": len(lines),
-        "stages": ", ".join(stages),
+        "stages": told_of[-1] if told_of else "no stage",
         "said": said,
     }
 
@@ -137,7 +138,7 @@ def main() -> None:
         "|---|---|",
         f"| whole run | {first['wall']:.1f} s wall, {first['processor']:.1f} s processor: {first['cores']:.2f} cores |",
         f"| files a second | {len(written) / float(first['wall']):.0f} |",
-        f"| lines of progress, without a terminal | {first['lines']}, of the stages {first['stages']} |",
+        f"| lines of progress, without a terminal | {first['lines']}, the last with {first['stages']} |",
         f"| said at the end | {first['said']} |",
         f"| killed after | {after:.1f} s, with {len(there):,} of {total:,} documents there |",
         f"| of these, as they were after the next run | {kept:,} |",

@@ -1,14 +1,16 @@
 """Test sets with answers -> an index of each, and its questions in two halves that share no document.
 
-For `refusal.py` and `answers.py`. A question is of the half that its document is of.
+For `refusal.py`, `answers.py` and `gate.py`, with what the command lines of such measurements share. A question is of
+the half that its document is of.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -26,6 +28,34 @@ SETS: Final = ("zh_cmrc", "zh_dureader_robust", "en_squad2")
 # Questions of another domain in the same language.
 ELSEWHERE: Final = {"zh_cmrc": "zh_dureader_robust", "zh_dureader_robust": "zh_cmrc", "en_squad2": "en_pubmedqa"}
 SEED: Final = 20261116
+DATA: Final = Path(__file__).with_name("data")
+
+
+def command(about: str, *, each: int, half: bool = True) -> argparse.ArgumentParser:
+    """The options that every measurement on the test sets has."""
+    told = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    told.add_argument("sets", type=Path, help="the folder with the test sets")
+    if half:
+        told.add_argument("--half", choices=("build", "test"), default="test")
+        told.add_argument("--write", type=Path, help="where the figures go beside the terminal")
+    told.add_argument("--each", type=int, default=each, help="questions of each set")
+    told.add_argument("--work", type=Path, default=DATA / "homes", help="where the homes of the sets are kept")
+    return told
+
+
+def told(about: str, *, each: int) -> argparse.Namespace:
+    """What was asked of a measurement; its folder is there."""
+    given = command(about, each=each).parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    return given
+
+
+def show(lines: Sequence[str], file: Path | None) -> None:
+    """The figures on the terminal, and in the file where one was named."""
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if file:
+        file.write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ and no language model. The gate was fitted on the half `build`; `test` shares no
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from statistics import fmean
 
-from questions import ELSEWHERE, SETS, Question, holds, home, questions
+from questions import ELSEWHERE, SETS, Question, holds, home, questions, show, told
 
 LEAST_ANSWER = 3  # characters: shorter ones stand in any text by chance
 
@@ -41,14 +40,7 @@ def balanced(found: dict[str, list[bool]], *kinds: str) -> float:
 
 
 def main() -> None:
-    told = argparse.ArgumentParser(description=__doc__)
-    told.add_argument("sets", type=Path)
-    told.add_argument("--half", choices=("build", "test"), default="test")
-    told.add_argument("--each", type=int, default=120)
-    told.add_argument("--work", type=Path, default=Path(__file__).with_name("data") / "homes")
-    told.add_argument("--write", type=Path)
-    given = told.parse_args()
-    given.work.mkdir(parents=True, exist_ok=True)
+    given = told(__doc__, each=120)
     rows = {name: measured(given.sets, name, half=given.half, each=given.each, work=given.work) for name in SETS}
     rows["all"] = {
         kind: [one for found in rows.values() for one in found[kind]] for kind in ("answerable", "hard", "easy")
@@ -65,10 +57,7 @@ def main() -> None:
         lines.append(
             f"| {name} | {' | '.join(shares)} | {balanced(found, 'hard', 'easy'):.3f} | {balanced(found, 'hard'):.3f} |"
         )
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if given.write:
-        given.write.write_text(text, encoding="utf-8")
+    show(lines, given.write)
 
 
 if __name__ == "__main__":

@@ -22,15 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from corpus import Corpus, prepare
+from pace import slowness, told
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1_000_000
 SIZES = (100_000, 200_000)
-STORES = ("headwater", "txtai", "lance_flat", "lance", "floor")
+STORES = ("headwater", "txtai", "lance_flat", "lance_rows", "lance", "floor")
 NAMES = {
     "headwater": "headwater",
     "txtai": "txtai",
     "lance_flat": "LanceDB",
+    "lance_rows": "LanceDB, fed dicts",
     "lance": "LanceDB + IVF_PQ",
     "floor": "bm25s + numpy",
 }
@@ -199,12 +201,12 @@ AT_100K = 100_000
 
 def bars(size: int, by_store: dict[str, dict[str, float]]) -> list[tuple[str, float, str, float]]:
     """(what, measured, "<=" or ">=", limit) for every bar that can be judged with the stores that ran."""
-    own = by_store["headwater"]
+    own, slow = by_store["headwater"], slowness(floor_of(by_store), size)
     if size == MILLION:
         return [
-            ("hybrid p95, ms", own["hybrid_p95_ms"], "<=", 60),
+            ("hybrid p95, ms", own["hybrid_p95_ms"], "<=", 60 * slow),
             ("resident after opening, MB", own["rss_mb"], "<=", 3000),
-            ("reopen + first query, s", own["reopen_seconds"], "<=", 2),
+            ("reopen + first query, s", own["reopen_seconds"], "<=", 2 * slow),
         ]
     judged: list[tuple[str, float, str, float]] = []
     peers = (("txtai", "txtai", TXTAI_SHARE), ("lance_flat", "LanceDB", LANCE_SHARE))
@@ -212,15 +214,15 @@ def bars(size: int, by_store: dict[str, dict[str, float]]) -> list[tuple[str, fl
         for where, key in (("", "hybrid_p50_ms"), (" on one core", "one_core_p50_ms")):
             if store in by_store:
                 judged.append((f"hybrid p50 / {name}'s{where}", own[key] / by_store[store][key], "<=", share))
-    if "lance_flat" in by_store:
-        lance = by_store["lance_flat"]
-        rate = own["ingest_per_second"] / lance["ingest_per_second"]
-        judged.append(("ingest rate / LanceDB's", rate, ">=", 1.0))
-        judged.append(("ingest rate / LanceDB's, the floor", rate, ">=", INGEST_FLOOR))
+    for store, how in (("lance_flat", "fed Arrow batches"), ("lance_rows", "fed dicts")):
+        if store in by_store:
+            rate = own["ingest_per_second"] / by_store[store]["ingest_per_second"]
+            judged.append((f"ingest rate / LanceDB's, {how}", rate, ">=", 1.0))
+            judged.append((f"ingest rate / LanceDB's, {how}, the floor", rate, ">=", INGEST_FLOOR))
     judged += [
-        ("reopen + first query, s", own["reopen_seconds"], "<=", 0.3),
-        ("one document added → searchable, ms", own["added_ms"], "<=", 40),
-        ("one document deleted → gone, ms", own["removed_ms"], "<=", 10),
+        ("reopen + first query, s", own["reopen_seconds"], "<=", 0.3 * slow),
+        ("one document added → searchable, ms", own["added_ms"], "<=", 40 * slow),
+        ("one document deleted → gone, ms", own["removed_ms"], "<=", 10 * slow),
         ("vector recall@10", own["recall"], ">=", 0.97),
         ("filtered vector recall@10", own["filtered_recall"], ">=", 1.0),
         ("filtered p50 / unfiltered p50", own["filtered_p50_ms"] / own["hybrid_p50_ms"], "<=", 2),
@@ -229,6 +231,11 @@ def bars(size: int, by_store: dict[str, dict[str, float]]) -> list[tuple[str, fl
         judged.append(("resident after opening, MB", own["rss_mb"], "<=", 250))
         judged.append(("disk, MB", own["disk_mb"], "<=", 350))
     return judged
+
+
+def floor_of(by_store: dict[str, dict[str, float]]) -> float | None:
+    """The floor's hybrid p50 in milliseconds, where it ran."""
+    return by_store["floor"]["hybrid_p50_ms"] if "floor" in by_store else None
 
 
 def passed(measured: float, sign: str, limit: float) -> bool:
@@ -272,10 +279,11 @@ def report(corpus: Corpus, found: dict[str, dict[str, Any]], by_store: dict[str,
                 sides = [(own[key], by_store[store][key]) for store in stores if store != "headwater"]
                 ratios = [mine / theirs if key == "ingest_per_second" else theirs / mine for mine, theirs in sides]
                 lines.append(f"| {title} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |")
+        lines += ["", told(floor_of(by_store), corpus.size)]
         lines += ["", "| bar | measured | limit | |", "|---|---:|---:|---|"]
         for what, measured, sign, limit in bars(corpus.size, by_store):
             verdict = "pass" if passed(measured, sign, limit) else "**fail**"
-            lines.append(f"| {what} | {measured:.3g} | {sign} {limit:g} | {verdict} |")
+            lines.append(f"| {what} | {measured:.3g} | {sign} {limit:.3g} | {verdict} |")
         lines += ["", "Seconds per stage of headwater's ingest (stages beside each other count twice):", ""]
         stages = found["headwater"]["build"]["stages"]
         lines += [f"- {stage}: {seconds:.2f}" for stage, seconds in stages.items()]

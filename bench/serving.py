@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS = 120.0
+READER = b"headwater.server.readers"
 STOP_SECONDS = 90.0
 READY = b"Application startup complete"
 
@@ -51,15 +52,28 @@ class Server:
         return data["data"]
 
     def memory(self) -> dict[str, float]:
-        """Resident megabytes: of the server, and of the processes it parses files in."""
-        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        below = {int(one) for path in children for one in path.read_text().split()}
-        return {"server": resident(self.process.pid), "parsers": sum(map(resident, below))}
+        """Resident megabytes: of the server, of the processes it searches in, and of those it parses files in."""
+        below = self._below()
+        readers = {pid for pid in below if READER in _command(pid)}
+        return {
+            "server": resident(self.process.pid),
+            "readers": sum(map(resident, readers)),
+            "parsers": sum(map(resident, below - readers)),
+        }
+
+    def searching(self) -> float:
+        """Resident megabytes of all that answers."""
+        found = self.memory()
+        return found["server"] + found["readers"]
 
     def cpu_seconds(self) -> float:
-        """What the server's own process took so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """What the server and the processes below it took so far; those that have ended count too."""
+        ticks = sum(map(_ticks, (self.process.pid, *self._below())))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def _below(self) -> set[int]:
+        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return {int(one) for path in children for one in path.read_text().split()}
 
     def complaints(self) -> list[str]:
         """Lines of its log that are no notice."""
@@ -95,6 +109,22 @@ def form(files: dict[str, str]) -> bytes:
         for name, text in files.items()
     ]
     return "".join([*parts, f"--{boundary}--\r\n"]).encode()
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def _ticks(pid: int) -> int:
+    """Of the processor, with those of children that it waited for; 0 for a process that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(map(int, fields[11:15]))
 
 
 def resident(pid: int) -> float:

@@ -71,7 +71,7 @@ class Soak:
             thread.start()
         began, samples = time.monotonic(), []
         while (at := time.monotonic() - began) < seconds and not self.failures:
-            samples.append((at, self.server.memory()["server"]))
+            samples.append((at, self.server.searching()))
             if len(self.milliseconds["search"]) < WARM_UP_SEARCHES:
                 self.warm_seconds = at
             self.over.wait(SAMPLE_SECONDS)

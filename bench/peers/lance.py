@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
 
 def make(home: Path) -> LanceStore:
     """The store in this folder, with a vector index."""
-    return LanceStore(home, indexed=True)
+    return LanceStore(home, indexed=True, rows=False)
 
 
 def versions() -> dict[str, str]:
@@ -37,10 +37,10 @@ def versions() -> dict[str, str]:
 
 
 class LanceStore:
-    """One table."""
+    """One table, filled with Arrow batches or with `rows`: dicts, as its guides do it."""
 
-    def __init__(self, home: Path, *, indexed: bool) -> None:
-        self.home, self.indexed = home, indexed
+    def __init__(self, home: Path, *, indexed: bool, rows: bool) -> None:
+        self.home, self.indexed, self.rows = home, indexed, rows
         self.reranker = RRFReranker()
 
     def _batches(self, corpus: Corpus) -> Iterator[pa.RecordBatch]:
@@ -50,9 +50,23 @@ class LanceStore:
             tags = ["rare" if corpus.is_rare(number) else "plain" for number in numbers]
             yield _batch(numbers, list(islice(texts, len(numbers))), tags, vectors[low : numbers.stop])
 
+    def _dicts(self, corpus: Corpus) -> Iterator[list[dict[str, Any]]]:
+        vectors, texts = corpus.vectors(), corpus.cut()
+        for low in range(0, corpus.size, BATCH):
+            numbers = range(low, min(low + BATCH, corpus.size))
+            yield [
+                {"id": n, "text": text, "tag": "rare" if corpus.is_rare(n) else "plain", "vector": vectors[n]}
+                for n, text in zip(numbers, texts, strict=False)
+            ]
+
     def build(self, corpus: Corpus) -> dict[str, float]:
         started = time.perf_counter()
-        table = lancedb.connect(self.home).create_table("chunks", self._batches(corpus), schema=SCHEMA)
+        if self.rows:
+            table = lancedb.connect(self.home).create_table("chunks", schema=SCHEMA)
+            for rows in self._dicts(corpus):
+                table.add(rows)
+        else:
+            table = lancedb.connect(self.home).create_table("chunks", self._batches(corpus), schema=SCHEMA)
         written = time.perf_counter()
         table.create_index("text", config=FTS(), wait_timeout=PATIENCE)
         table.create_index("tag", config=Bitmap(), wait_timeout=PATIENCE)

@@ -9,7 +9,7 @@ from peers.lance import LanceStore, versions
 
 def make(home: Path) -> LanceStore:
     """The store in this folder."""
-    return LanceStore(home, indexed=False)
+    return LanceStore(home, indexed=False, rows=False)
 
 
 __all__ = ["make", "versions"]

@@ -36,8 +36,8 @@ MANIFEST: Final = "manifest.json"
 LEDGER_FILE: Final = "ledger.sqlite"
 MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 PIECE_BYTES: Final = 1 << 20
-# SQLite's own companions, locks, drafts, and what holds secrets.
-_LEFT_OUT: Final = re.compile(r".*(?:-wal|-shm|-journal|\.lock|\.new)|\.env")
+# SQLite's own companions, locks, drafts, what holds secrets, and the name that shared results of this home are under.
+_LEFT_OUT: Final = re.compile(r".*(?:-wal|-shm|-journal|\.lock|\.new)|\.env|results\.cache")
 _INDEX: Final = re.compile(rf"(?:{'|'.join(FOLDERS.values())})-\d+")
 # A line of settings that holds a secret: it is only named where it says env:NAME.
 _SECRET_LINE: Final = re.compile(
@@ -45,7 +45,7 @@ _SECRET_LINE: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 # Of the ledger: what lets others in, or signs for us.
-_KEYS: Final = ("delete from key", "delete from webhook")
+_KEYS: Final = ("key", "webhook", "outbox")
 # Numbers of a zip file that mean a link, of all the things a file can be.
 _LINK: Final = 0o120000
 _KIND: Final = 0o170000
@@ -179,8 +179,8 @@ class _Writing:
             if wanted(first) and path.is_file() and not path.is_symlink() and not _LEFT_OUT.fullmatch(path.name):
                 yield path
 
-    def _database(self, path: Path, name: str, statements: tuple[str, ...] = ()) -> dict[str, int]:
-        """A copy as of one moment; SQLite makes it while others write."""
+    def _database(self, path: Path, name: str, emptied: tuple[str, ...] = ()) -> dict[str, int]:
+        """A copy as of one moment, with some tables empty; SQLite makes it while others write."""
         copy = self.work / f"{len(self.files)}.sqlite"
         try:
             with (
@@ -190,9 +190,10 @@ class _Writing:
                 source.backup(target)
                 # Without a log of its own, so that one file is all of it; opening it makes one again.
                 target.execute("pragma journal_mode = delete")
-                for sql in statements:
-                    target.execute(sql)
-                if statements:
+                known = {row[0] for row in target.execute("select name from sqlite_master where type = 'table'")}
+                for table in known.intersection(emptied):  # an older ledger has fewer
+                    target.execute(f"delete from {table}")
+                if emptied:
                     target.execute("vacuum")
                 counts = _counts(target) if name == CATALOG_FILE else {}
         except sqlite3.Error as error:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater import config as settings
 from headwater.contents import Contents, uris_of
 from headwater.errors import NotFound
 from headwater.filters import ALL, And, Compare, Filter, Has, Not, conjoin, parse, within
-from headwater.home import CATALOG_FILE
-from headwater.places import default_home
+from headwater.home import CATALOG_FILE, DICTIONARY_FILE, PROMPTS_FOLDER
+from headwater.places import default_home, make_home
 from headwater.protocols import Chunker, Embedder, LanguageModel
 from headwater.retrieve import compose
-from headwater.storage.cache import key_of
+from headwater.storage.cache import digest_of, key_of
 from headwater.types import (
     DEFAULT_COLLECTION,
     Answer,
@@ -30,7 +31,13 @@ from headwater.types import (
 
 if TYPE_CHECKING:
     from headwater.causes import Explanation
+    from headwater.stages.trace import Inside
     from headwater.turns import KeptAnswer
+
+# Settings by which no result differs: two servers of one home, on two ports, share theirs.
+NOT_OF_RESULTS: Final = ("answers.", "cache.", "ingest.", "server.", "web.")
+# A share of the deadline that is not worth taking off it, and what is left at least.
+NO_TIME: Final = 0.05
 
 
 def open_home(
@@ -48,7 +55,7 @@ def open_home(
     if not (path / CATALOG_FILE).exists():
         if not create:
             raise NotFound(f"there is no knowledge base in {str(path)!r}; make one with `headwater add SOURCE`")
-        path.mkdir(parents=True, exist_ok=True)
+        make_home(path)
     chosen = config or settings.load(path, preset=preset)
     return KnowledgeBase(path, chosen, embedder=embedder, chunker=chunker, language_model=language_model)
 
@@ -98,26 +105,55 @@ class KnowledgeBase(Contents):
         """Ranked passages. `options` are the settings of the `retrieve` section."""
         chosen = _options(options, mode=mode, top_n=top_n, offset=offset)
         query = self.query(text, where=where, collection=collection, options=chosen, archived=archived, folder=folder)
-        began, key = perf_counter(), self._cache_key(query)
-        if key is not None and (known := self.results_cache.get(key)) is not None:
+        began, key, limit = perf_counter(), self._cache_key(query), query.options.deadline_seconds
+        if key is not None and (known := self.results_cache.get(key, within_seconds=limit)) is not None:
             took = (perf_counter() - began) * 1000
             return replace(known, query=query, timings_ms={"cache": took, "total": took})
         generation, parts = self.catalog.generation(), self.parts
-        results = compose(parts, query.options).retrieve(query)
+        results = self._found(query, since=began)
         if self.parts is not parts:
             # A switch to another space in this moment: the filters spoke of one and the indexes of the other.
-            return compose(self.parts, query.options).retrieve(query)
+            return self._found(query, since=began)
         if key is not None and results.generation == generation and key == self._cache_key(query):
             self.results_cache.put(key, results)
         return results
+
+    def _found(self, query: Query, *, since: float) -> Results:
+        """The search itself, in what is left of its time; asking a cache may have taken some of it."""
+        limit, spent = query.options.deadline_seconds, perf_counter() - since
+        asked = query
+        if spent >= limit * NO_TIME:
+            left = replace(query.options, deadline_seconds=max(limit - spent, limit * NO_TIME))
+            asked = replace(query, options=left)
+        elsewhere = (self._root or self).elsewhere
+        found = elsewhere(asked) if elsewhere is not None else None
+        results = compose(self.parts, asked.options).retrieve(asked) if found is None else found
+        return results if asked is query else replace(results, query=query)
 
     def _cache_key(self, query: Query) -> bytes | None:
         """Everything that the results depend on, in one key; None where they are not to be kept."""
         if query.options.cache_size < 1:
             return None
-        told = [f"{name}={setting.value!r}" for name, setting in sorted(self.config.settings.items())]
-        generation = self.catalog.generation()
-        return key_of(query, generation=generation, space=self.space.id, settings=[str(self.home), *told])
+        told = [
+            f"{name}={setting.value!r}"
+            for name, setting in sorted(self.config.settings.items())
+            if not name.startswith(NOT_OF_RESULTS)
+        ]
+        generation, space = self.catalog.generation(), self.space
+        told += [str(self.home), space.embedder, space.chunker, self._shaped_by]
+        return key_of(query, generation=generation, space=space.id, settings=told)
+
+    @cached_property
+    def _shaped_by(self) -> str:
+        """This version of headwater and the home's own words and prompts: who shares results has the same."""
+        if self.config.cache().use == "memory":
+            return ""
+        from importlib.metadata import version
+
+        from headwater.enhance import FILE_NAME as SYNONYMS_FILE
+
+        own = [self.home / name for name in (DICTIONARY_FILE, SYNONYMS_FILE)]
+        return digest_of([*own, *(self.home / PROMPTS_FOLDER).glob("*")], version("headwater"))
 
     def ask(
         self,
@@ -204,9 +240,29 @@ class KnowledgeBase(Contents):
         hiding = ALL if archived else Not(Has("archived"))
         return why(self.parts, query, document, record=self.record, ids=ids, archived=hiding)
 
+    def inspect(
+        self,
+        text: str,
+        *,
+        where: str | Filter = "",
+        collection: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        archived: bool = False,
+        folder: str | None = None,
+    ) -> Inside:
+        """A search with what it worked with: the query's vector, its keywords, and by passage what was found."""
+        from headwater.inside import inside
+
+        query = self.query(text, where=where, collection=collection, options=options, archived=archived, folder=folder)
+        return inside(self.parts, query)
+
     def replay(self, answer_id: str) -> KeptAnswer:
         """An answer as it was; `stale` names the cited documents that changed since."""
         return self.chats.replay(answer_id)
+
+    def stale(self) -> list[KeptAnswer]:
+        """Kept answers whose cited documents changed since, the latest first; each question as it was last answered."""
+        return self.chats.stale()
 
     def status(self) -> dict[str, Any]:
         """Counts, bytes, and what the home is made with."""
@@ -223,7 +279,7 @@ class KnowledgeBase(Contents):
 
     def close(self) -> None:
         """Let go of files, threads and locks."""
-        for part in ("web", "parsers", "sides", "notes", "writers", "rerankers"):
+        for part in ("web", "parsers", "sides", "notes", "writers", "rerankers", "results_cache"):
             if part in self.__dict__:  # it was needed
                 getattr(self, part).close()
         if "embedder" in self.__dict__ and self._given_embedder is None and hasattr(self.embedder, "close"):

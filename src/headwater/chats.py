@@ -37,6 +37,8 @@ class ConversationStore(Protocol):
 
     def answer(self, id: str) -> KeptAnswer: ...
 
+    def answers(self) -> list[KeptAnswer]: ...
+
 
 class Chats:
     """Conversations that persist, and answers that can be looked at again."""
@@ -68,7 +70,16 @@ class Chats:
 
     def replay(self, id: str) -> KeptAnswer:
         """An answer as it was, with the cited documents that are no longer what they were."""
-        kept = self._store.answer(id)
+        return self._marked(self._store.answer(id))
+
+    def stale(self) -> list[KeptAnswer]:
+        """Answers whose sources are other text now, the latest first; each question as it was last answered."""
+        latest: dict[tuple[str, str], KeptAnswer] = {}
+        for kept in self._store.answers():
+            latest.setdefault((kept.asked, kept.where), kept)
+        return [marked for kept in latest.values() if (marked := self._marked(kept)).stale]
+
+    def _marked(self, kept: KeptAnswer) -> KeptAnswer:
         now = self._catalog.content_hashes(list(kept.hashes))
         changed = {one for one, hash in kept.hashes.items() if now.get(one) != hash}
         uris = dict.fromkeys(one.uri for one in kept.citations if one.document_id in changed)

@@ -32,6 +32,7 @@ from headwater.storage.warm import begin
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
+    from headwater.stages.trace import Inside
     from headwater.types import Answer, Results
 
 SNIPPET_CHARS = 160
@@ -63,6 +64,7 @@ def cli() -> None:
 @click.argument("query")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many hits.")
 @click.option("--explain", is_flag=True, help="Show every stage's score and the reasons.")
+@click.option("--trace", is_flag=True, help="Show what was looked up, and what each leg and stage gave.")
 @stages
 @options("mode", "top_n", "where", "folder", "collection", "preset", "home", "json")
 def search(
@@ -70,6 +72,7 @@ def search(
     query: str,
     offset: int,
     explain: bool,
+    trace: bool,
     stages: dict[str, Any],
     mode: Any,
     top_n: int | None,
@@ -89,23 +92,20 @@ def search(
     begin(home or default_home())
     from headwater.build import open_home
 
+    page = {"mode": mode, "top_n": top_n, "offset": offset}
+    chosen = {**stages, **{name: value for name, value in page.items() if value is not None}}
+    within: dict[str, Any] = {"where": where, "folder": folder, "collection": collection}
     with open_home(home, preset=preset, create=False) as kb:
-        results = kb.search(
-            query,
-            mode=mode,
-            top_n=top_n,
-            offset=offset,
-            where=where,
-            folder=folder,
-            collection=collection,
-            options=stages,
-        )
+        seen = kb.inspect(query, options=chosen, **within) if trace else None
+        results = seen.results if seen else kb.search(query, offset=offset, options=chosen, **within)
     if as_json:
-        from headwater.shapes import results_shape, to_json
+        from headwater.shapes import inside_shape, results_shape, to_json
 
-        click.echo(to_json(results_shape(results)))
+        click.echo(to_json({**results_shape(results), **({"trace": inside_shape(seen)} if seen else {})}))
     else:
         _print_results(results, explain=explain)
+        if seen:
+            _print_inside(seen)
 
 
 @cli.command()
@@ -258,6 +258,13 @@ def _print_results(results: "Results", *, explain: bool) -> None:
         click.echo("time: " + ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in results.timings_ms.items()))
 
 
+def _print_inside(seen: "Inside") -> None:
+    click.echo(f"keywords: {', '.join(seen.keywords)}; a vector of {len(seen.query_vector)} numbers")
+    for lane, terms in seen.terms.items():
+        click.echo(f"{lane}: {' '.join(terms) or '-'}")
+    click.echo("found: " + ", ".join(f"{stage} {count}" for stage, count in seen.found.items()))
+
+
 def _ask(kb: "KnowledgeBase", question: str, quiet: bool, **options: Any) -> "Answer":
     """The answer; its sentences are printed as they come unless `quiet`."""
     from headwater.types import Answer, Restart, Sentence
@@ -286,6 +293,8 @@ def _print_sources(answer: "Answer") -> None:
         click.echo("  nearest passages:")
         for hit in answer.hits[:3]:
             click.echo(f'  - {_short(hit.uri)}:{hit.chunk.span.start}-{hit.chunk.span.end}  "{_clip(hit.chunk.text)}"')
+    if answer.id:
+        click.echo(f"  kept: headwater replay {answer.id}")
     for note in answer.degraded:
         click.echo(f"  note: {note}", err=True)
 

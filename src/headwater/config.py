@@ -74,12 +74,25 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """Where results are kept for a question that is asked again; `retrieve.cache_size` says how many."""
+
+    use: Literal["memory", "redis"] = "memory"  # of this process, or of all that use one Redis server
+    url: str = "redis://127.0.0.1:6379/0"
+    password: str = ""  # env:NAME
+    ttl_seconds: float = 300.0  # what stands in the server goes after so long
+    timeout_seconds: float = 0.1  # a server that takes longer is left out for a while
+    max_bytes: int = 1024 * 1024  # of one result in the server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """How `headwater serve` behaves."""
 
     host: str = "127.0.0.1"
     port: int = 8571
     retrieval_threads: int = 0  # 0 for two per core
+    readers: int = 4  # processes that search while many do, never more than cores; 0 or 1 for this one alone
     generation_threads: int = 128  # a model's slow stream holds one of these, never one of the others
     waiting: int = 64  # requests that may wait for a thread of either pool; the next is told to come back (429)
     deadline_seconds: float = 30.0  # of a request that does not stream; then 503
@@ -114,8 +127,11 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "retrieve.keyword_weight": (0, math.inf),
     "retrieve.semantic_weight": (0, math.inf),
     "retrieve.chance_coverage": (0, 1),
+    "retrieve.related_weight": (0, 1),
     "retrieve.mmr_lambda": (0, 1),
     "retrieve.deadline_seconds": (0.001, math.inf),
+    "cache.ttl_seconds": (0.001, math.inf),
+    "cache.timeout_seconds": (0.001, math.inf),
     "ingest.lock_timeout_seconds": (0, math.inf),
     "ingest.parse_wall_seconds": (0.001, math.inf),
     "ingest.parse_cpu_seconds": (1, math.inf),
@@ -128,6 +144,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 
 PLAIN_SECTIONS: Mapping[str, type] = {
     "answers": Answers,
+    "cache": Cache,
     "retrieve": Options,
     "ingest": Ingest,
     "server": Server,
@@ -172,6 +189,10 @@ class Config:
     def answers(self) -> Answers:
         """What is kept of answers."""
         return Answers(**self._section("answers"))
+
+    def cache(self) -> Cache:
+        """Where results are kept."""
+        return Cache(**{key: self._secret(f"cache.{key}", value) for key, value in self._section("cache").items()})
 
     def server(self) -> Server:
         """How the server behaves."""

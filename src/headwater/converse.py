@@ -1,7 +1,8 @@
 """What a person says next in a conversation -> events, the last of which is the answer.
 
-A model that calls tools decides itself when to search, in at most three steps. One that does not gets the same by a
-fixed plan: the follow-up is made complete, searched for and answered. Without a model the plan is the same, by rules.
+A model that calls tools decides itself when to search, in at most three steps. One that does not, and one whose answers
+are to be reflected on, gets the same by a fixed plan: the follow-up is made complete, searched for and answered.
+Without a model the plan is the same, by rules.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from headwater.rewrite import carried_over, condense
 from headwater.tokens import language
 from headwater.types import EXTRACTIVE, Answer, Context, Event, Hit, Query, Restart, Sentence, Step, Verdict
 from headwater.wording import Fence
-from headwater.write import Writing, counted, messages_of, room
+from headwater.write import Writing, counted, messages_of, room, spent
 
 # Replies that a model may give to one message, searches included.
 MAX_STEPS: Final = 3
@@ -66,7 +67,8 @@ def converse(
     model = engine.model(query.options)
     if not use_knowledge_base:
         yield from _Talk(engine, query, history=history, carried=()).events(model)
-    elif model is None or not getattr(model, "takes_tools", False):
+    elif model is None or not getattr(model, "takes_tools", False) or query.options.reflect:
+        # An answer that is judged and tried again must rest on the documents: whether to search is no question.
         yield from _planned(engine, query, history=history, carried=carried, model=model)
     else:
         yield from _Talk(engine, query, history=history, carried=carried).searching(model)
@@ -128,8 +130,9 @@ class _Talk:
             return
         system, messages = self._opening("talk")
         for _ in range(MAX_STEPS_WITHOUT):
-            yield from self._reply(Writing(model, messages), system)
-        yield self._step("generate", f"{len(self.sentences)} sentences by {model.name}")
+            writing = Writing(model, messages)
+            yield from self._reply(writing, system)
+            yield self._step("generate", f"{len(self.sentences)} sentences by {model.name}{spent(writing.usage)}")
         yield self._freely(model, "the documents were not used")
 
     def searching(self, model: LanguageModel) -> Iterator[Event]:
@@ -178,7 +181,7 @@ class _Talk:
             writing = Writing(model, messages, tools=(SEARCH,) if number < MAX_STEPS else ())
             yield from self._reply(writing, system)
             calls = writing.tool_calls if number < MAX_STEPS else ()
-            who = f" by {model.name}" + (f", {len(calls)} calls" if calls else "")
+            who = f" by {model.name}" + (f", {len(calls)} calls" if calls else "") + spent(writing.usage)
             yield self._step("generate", f"{len(self.sentences)} sentences{who}")
             if not calls:
                 if not self.sentences:

@@ -56,18 +56,17 @@ LETTERS_SHARE: Final = 0.2
 _SAMPLE_CHARS: Final = 5_000
 _ENGLISH_SHARE: Final = 0.02
 _MAX_PAGES_NAMED: Final = 5
+# A text is looked at in pieces: a character takes a dozen bytes on the way.
+_PIECE_CHARS: Final = 1 << 20
 
 
 def examine(document: Document, chunks: Sequence[Chunk]) -> tuple[Coverage, tuple[str, ...]]:
     """Measures and problems. What a parser has measured itself stands in `document.coverage` and is believed."""
     text = document.text
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    kinds = _kinds(codes)
-    counts = np.bincount(kinds, minlength=_STRANGE + 1)
+    counts, strange = _counted(text)
     coverage: Coverage = {"language": _language(text, counts)}
     problems: list[str] = []
     pages = _pages(document, coverage, problems)
-    strange = text[int(np.argmax(kinds == _STRANGE))] * int(counts[_STRANGE]) if counts[_STRANGE] else ""
     garbled = _garbled(document, strange, coverage, problems, accented=bool(counts[_ACCENTED]))
     in_chunks = _in_chunks(document, chunks, coverage, problems)
     _tables(document, coverage, problems)
@@ -103,6 +102,19 @@ def _language(text: str, kinds: Counts) -> str:
         sample = text[:_SAMPLE_CHARS]
         return "en" if len(_ENGLISH.findall(sample)) > _ENGLISH_SHARE * len(sample.split()) else "latin"
     return "zh" if words <= MIXED_SHARE * everything else "zh+en"
+
+
+def _counted(text: str) -> tuple[Counts, str]:
+    """How many characters there are of each kind, and the first of the strange ones, as often as there are any."""
+    counts = np.zeros(_STRANGE + 1, dtype=np.intp)
+    strange = ""
+    for start in range(0, len(text), _PIECE_CHARS):
+        piece = text[start : start + _PIECE_CHARS]
+        kinds = _kinds(np.frombuffer(piece.encode("utf-32-le", "surrogatepass"), dtype="<u4"))
+        counts += np.bincount(kinds, minlength=_STRANGE + 1)
+        if counts[_STRANGE] and not strange:
+            strange = piece[int(np.argmax(kinds == _STRANGE))]
+    return counts, strange * int(counts[_STRANGE])
 
 
 def _kinds(codes: Codes) -> npt.NDArray[np.uint8]:

@@ -17,7 +17,7 @@ from headwater.assemble import assemble, numbered, overhead
 from headwater.cite import cite, joined
 from headwater.errors import BackendError, SettingError
 from headwater.listing import listing
-from headwater.messages import Message
+from headwater.messages import Message, Usage
 from headwater.protocols import Embedder, Generator, LanguageModel, Writer
 from headwater.reflect import Judgement, judge, looked_for
 from headwater.retrieve import Parts, compose, understood
@@ -39,7 +39,7 @@ from headwater.types import (
     Verdict,
 )
 from headwater.wording import Prompt, Prompts, repeats
-from headwater.write import Writing, counted, messages_of, room
+from headwater.write import Writing, counted, messages_of, room, spent
 
 REFUSALS: Final = {
     "zh": "已收录的文档没有回答这个问题。下面是最接近的段落。",
@@ -52,6 +52,7 @@ NOTHING_FOUND: Final = {
 # Each further round of reflection looks so much deeper, and asks in so many other ways.
 DEEPER: Final = 2
 OTHER_WAYS: Final = 2
+LEAST_SECONDS: Final = 1.0  # for a step that begins just before the deadline
 
 _UNJUDGED: Final = Judgement(Verdict(accepted=False), {}, "")
 
@@ -146,10 +147,15 @@ class _Round:
     judgement: Judgement = _UNJUDGED
     model: str = ""
     notes: list[str] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    again: bool = False  # there is an answer already; this round may only make a better one
+    failure: str = ""
 
     @property
-    def worth(self) -> tuple[bool, float]:
-        return self.judgement.verdict.accepted, self.judgement.verdict.score
+    def worth(self) -> tuple[bool, bool, float]:
+        """Marks of a model first: a score by citations alone, where the time was over, is on another scale."""
+        verdict = self.judgement.verdict
+        return verdict.accepted, bool(self.judgement.marks), verdict.score
 
 
 class _Run:
@@ -167,19 +173,18 @@ class _Run:
         """Rounds until one is good enough; with reflection, sentences are sent when it is known which round stands."""
         options = self.query.options
         done: list[_Round] = []
+        late: list[str] = []
         for number in range(1, (options.reflect_rounds if options.reflect else 1) + 1):
             asked = self._asked(number, done[-1].judgement if done else None)
             for event in self._round(asked, done):
                 if not options.reflect or not isinstance(event, Sentence | Restart):
                     yield event
             yield self._judged(done[-1], number)
-            accepted, score = done[-1].worth
-            if accepted and score >= options.reflect_min_score:
+            verdict = done[-1].judgement.verdict
+            if verdict.accepted and verdict.score >= options.reflect_min_score:
                 break
             if options.reflect and self._left() <= 0:
-                done[-1].notes.append(
-                    f"reflection ended after round {number}: {options.deadline_seconds:g} s were over"
-                )
+                late.append(f"reflection ended after round {number}: {options.deadline_seconds:g} s were over")
                 break
         best = max(done, key=lambda one: one.worth)
         if not best.judgement.verdict.accepted and best.sentences and not options.reflect:
@@ -191,7 +196,7 @@ class _Run:
             text="",
             hits=best.results.hits,
             verdict=best.judgement.verdict,
-            degraded=tuple(dict.fromkeys((*best.results.degraded, *best.notes))),
+            degraded=tuple(dict.fromkeys((*best.results.degraded, *best.notes, *late))),
             trace=tuple(self.trace),
             model=best.model,
             generation=best.results.generation,
@@ -215,13 +220,16 @@ class _Run:
 
         known = {hit.chunk.id for hit in results.hits}
         hits = (*results.hits, *(hit for hit in self.carried if hit.chunk.id not in known))
-        this = _Round(results=replace(results, query=self.query, hits=hits), context=self._context(hits))
+        this = _Round(
+            results=replace(results, query=self.query, hits=hits), context=self._context(hits), again=bool(done)
+        )
         done.append(this)
         yield self._step("assemble", f"{len(this.context.hits)} passages")
 
         yield from self._written(this)
-        who = f" by {this.model}" if this.model else ""
-        yield self._step("generate", f"{len(this.sentences)} sentences{who}")
+        who = f" by {this.model}{spent(this.usage)}" if this.model else ""
+        why = f", which failed: {this.failure}" if this.failure else ""
+        yield self._step("generate", f"{len(this.sentences)} sentences{who}{why}")
 
     def _context(self, hits: Sequence[Hit]) -> Context:
         packed = partial(assemble, self.query, hits, prompts=self.engine.prompts, between=self.engine.between)
@@ -258,6 +266,10 @@ class _Run:
                 return
             except BackendError as error:
                 failure = error
+        if this.again:  # the rounds before it stand; what other sentences are worth cannot be compared with a model's
+            this.sentences.clear()
+            this.failure = str(failure)
+            return
         if self.engine.fallback is None:
             raise failure
         reason = f"answered with sentences of the documents, for the model failed: {failure}"
@@ -278,7 +290,9 @@ class _Run:
         if isinstance(self.writer, LanguageModel):
             this.model = self.writer.name
             prompt = Prompt(system=this.context.system, user=this.context.prompt)
-            pieces = writing = Writing(self.writer, messages_of(prompt, self.history))
+            # A first answer takes as long as its model may; further rounds end with the request.
+            limit = max(LEAST_SECONDS, self._left()) if this.again else None
+            pieces = writing = Writing(self.writer, messages_of(prompt, self.history), deadline_seconds=limit)
         else:
             pieces = self.writer.generate(this.context)
         removed: list[str] = []
@@ -287,7 +301,9 @@ class _Run:
             if writing is not None:
                 refuse_instructions(this.sentences, this.context.system)
             yield sentence
-        this.notes += writing.notes if writing else ()
+        if writing is not None:
+            this.notes += writing.notes
+            this.usage = writing.usage
         this.notes += left_out(removed)
 
     # -------------------------------------------------------------------------------------- reflection
@@ -301,7 +317,7 @@ class _Run:
             model=judging,
             prompts=self.engine.prompts,
             passages=numbered(this.context.hits, self.query.text) if judging else "",
-            deadline_seconds=max(1.0, self._left()),
+            deadline_seconds=max(LEAST_SECONDS, self._left()),
         )
         verdict = this.judgement.verdict
         if not this.context.grounded and this.sentences:
@@ -340,7 +356,7 @@ class _Run:
                         prompts=self.engine.prompts,
                         limit=OTHER_WAYS,
                         hint=before.suggestion,
-                        deadline_seconds=max(1.0, self._left()),
+                        deadline_seconds=max(LEAST_SECONDS, self._left()),
                     )
         return [replace(self.query, text=text, options=options) for text in texts]
 

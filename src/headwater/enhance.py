@@ -1,23 +1,27 @@
 """A question -> other ways to write it, without a language model: synonyms, spellings, the other language.
 
 The table is plain text, one line a group of words that mean the same, apart by tabs; `synonyms.tsv` of a home adds
-lines. Chinese words are looked for as they stand, English ones by their stems.
+lines. Chinese words are looked for as they stand, English ones by their stems. British and American spellings are made
+by rule (`spellings`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from headwater.errors import SettingError
+from headwater.spellings import respelled
 from headwater.tokens import Cutter, fold, is_cjk, language
 
 FILE_NAME: Final = "synonyms.tsv"
 # Of one group so many other words go into a question: more of them drown its own.
 MOST_OTHERS: Final = 3
 COMMENT: Final = "#"
+_LETTERS: Final = re.compile("[a-z]+")
 
 Group = tuple[str, ...]
 
@@ -53,6 +57,8 @@ class Synonyms:
         others = list(dict.fromkeys(word for number, own in found for word in self._others(number, own)))
         here = language(text)
         same = [word for word in others if language(word) == here]
+        other_spellings = filter(None, map(respelled, _LETTERS.findall(fold(text))))
+        same += [word for word in dict.fromkeys(other_spellings) if word not in same]
         across = [word for word in others if language(word) != here]
         made = [f"{text} {' '.join(same)}"] if same else []
         if across:

@@ -20,6 +20,8 @@ from headwater.storage.conversations import Conversations
 from headwater.storage.ledger import FILE_NAME as LEDGER_FILE
 from headwater.storage.ledger import Ledger
 from headwater.storage.scrub import owners, scrub, scrub_catalog
+from headwater.storage.subscriptions import FILE_NAME as SUBSCRIPTIONS_FILE
+from headwater.storage.subscriptions import Subscriptions
 from headwater.types import Record, indexed_count
 
 # In the meta of a passage that a person added to a document over the API: the id of that document.
@@ -47,9 +49,10 @@ def forget(home: Home, records: Sequence[Record]) -> Forgotten:
         spaces = _drop_others(home)
         home.intake.remove(list(every.values()))
         answers, searches = _forget_what_was_said(home, ids)
+        _look_no_more(home, list(every.values()))
         _rewrite_indexes(home)
         scrub_catalog(home.home / CATALOG_FILE)
-        for name in (CONVERSATIONS_FILE, LEDGER_FILE):
+        for name in (CONVERSATIONS_FILE, LEDGER_FILE, SUBSCRIPTIONS_FILE):
             scrub(home.home / name)
         # A note does not say of which document it is, and can be made again: all of them go.
         scrub(home.home / NOTES_FILE, [("delete from note", [()])])
@@ -86,10 +89,18 @@ def _forget_what_was_said(home: Home, ids: Sequence[str]) -> tuple[int, int]:
     try:
         searches = ledger.journal.forget(ids)
         ledger.jobs.forget(ids)
+        ledger.outbox.forget(ids)
         ledger.originals.drop(ids)
     finally:
         ledger.close()
     return answers, searches
+
+
+def _look_no_more(home: Home, records: Sequence[Record]) -> None:
+    """A page that is looked at on a schedule would be back at the next look."""
+    subscriptions = Subscriptions(home.home)
+    for record in records:
+        subscriptions.remove(record.uri, owner=record.owner, collection=record.collection)
 
 
 def _rewrite_indexes(home: Home) -> None:

@@ -133,7 +133,7 @@ class Terms:
         if (solid := _JOINTS.sub("", word)) in self._solid:
             yield self._solid[solid]
         if word not in self._stems:
-            cut = self._cutter.cut(word).words
+            cut = [self._cutter.stem(word)] if word.isascii() and word.isalpha() else self._cutter.cut(word).words
             self._stems[word] = cut[0] if len(cut) == 1 else ""
         if (stem := self._stems[word]) != solid and stem in self._written:
             yield stem

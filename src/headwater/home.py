@@ -33,10 +33,10 @@ from headwater.rerankers import GIVEN as GIVEN_TO_RERANKERS
 from headwater.rerankers import Rerankers
 from headwater.retrieve import Parts
 from headwater.side import Side, Sides, Unfit, recorded, with_own_chunker
-from headwater.storage.cache import ResultCache
+from headwater.storage.cache import Cache, ResultCache
 from headwater.storage.lock import HomeLock
 from headwater.tokens import Cutter
-from headwater.types import LOCAL_OWNER, Options, Space
+from headwater.types import LOCAL_OWNER, Options, Query, Results, Space
 from headwater.writers import GIVEN as GIVEN_TO_WRITERS
 from headwater.writers import Writers
 
@@ -77,6 +77,8 @@ class Home:
 
     # Told what a reply of a language model took: the model's name, and its tokens.
     on_usage: Callable[[str, Usage], None] | None = None
+    # Searches that somebody else may do for this process; None of it: it searches itself.
+    elsewhere: Callable[[Query], Results | None] | None = None
 
     def __init__(
         self,
@@ -197,9 +199,15 @@ class Home:
         return Synonyms.read(self.home, self.cutter)
 
     @cached_property
-    def results_cache(self) -> ResultCache:
+    def results_cache(self) -> Cache:
         """Results of questions that may be asked again."""
-        return ResultCache(self.options.cache_size)
+        chosen, near = asdict(self.config.cache()), ResultCache(self.options.cache_size)
+        if chosen.pop("use") == "memory" or self._given_language_model is not None:  # what it writes is not settings
+            return near
+        from headwater.storage.redis_cache import RedisCache
+
+        catalog, now = self.home / CATALOG_FILE, self.catalog.generation()
+        return RedisCache(near, catalog, generation=now, size=self.options.cache_size, **chosen)
 
     @cached_property
     def prompts(self) -> Prompts:
@@ -464,5 +472,6 @@ def weighed(config: settings.Config, fingerprint: str) -> settings.Config:
 
 def _veiled(name: str, setting: settings.Setting) -> settings.Setting:
     """A key that was written out is not shown; one that is only named is."""
-    plain = isinstance(setting.value, str) and not setting.value.startswith(settings.SECRET)
-    return settings.Setting("(not shown)", setting.origin) if name.endswith("api_key") and plain else setting
+    written = isinstance(setting.value, str) and bool(setting.value) and not setting.value.startswith(settings.SECRET)
+    secret = name.endswith(("api_key", "password")) or (name == "cache.url" and "@" in str(setting.value))
+    return settings.Setting("(not shown)", setting.origin) if secret and written else setting

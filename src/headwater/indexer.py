@@ -29,8 +29,12 @@ BATCH_CHARS = 10_000_000
 # The first batch is small, so that something can be seen and found early; then see `_next_limit`.
 FIRST_BATCH = 1_000
 SLOW_SECONDS = 10.0
-# A batch ends when it took so long to prepare: what is parsed is safe soon, however long the rest takes.
+# A batch ends when it took so long to prepare: what is parsed is safe soon, however long the rest takes. The first ends
+# sooner and each next one later, so that of a short run, too, one part is stored while another is parsed; but not
+# before it has so many documents or chunks that storing them pays.
+FIRST_BATCH_SECONDS = 0.5
 BATCH_SECONDS = 5.0
+WORTH_STORING = 100
 # Documents whose tickets are drawn in one transaction, which has to wait for a commit under way.
 DRAW = 20_000
 # While a batch is being prepared, somebody who waits is told this often how far it is.
@@ -92,7 +96,7 @@ class Indexer:
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> int:
         """Apply every open change; return how many there were."""
-        self._catch_up()
+        self._get_ready()
         done = self._prepare.count = self._chunks = 0
         while changes := self.catalog.claim(CLAIM):
             total = done + self.catalog.pending()
@@ -101,7 +105,7 @@ class Indexer:
 
     def load(self, documents: Iterable[Document], on_progress: Callable[[Progress], None] | None = None) -> int:
         """Take in documents that are parsed already; when it returns, all of them are stored."""
-        self._catch_up()
+        self._get_ready()
         self._prepare.count = self._chunks = 0
         return self._apply(self._drawn(documents), 0, 0, on_progress)
 
@@ -113,8 +117,10 @@ class Indexer:
             self.catalog.buried(dead)
         return len(dead)
 
-    def _catch_up(self) -> None:
+    def _get_ready(self) -> None:
         """Start from what the indexes hold now: another process may have written since."""
+        if hasattr(self.vectors, "expect"):  # an index whose first use takes long can begin it now
+            self.vectors.expect()
         self.text.refresh()
         self.vectors.refresh()
 
@@ -174,6 +180,9 @@ class Indexer:
                     break
                 upcoming = ahead.submit(next, batches, None)
                 ready, unchanged = batch
+                uri = (ready[-1].change if ready else unchanged[-1]).uri
+                if on_progress is not None:
+                    on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
                 dead = self.catalog.dead()
                 self.store_in_indexes(ready, dead)
                 if stored is not None:
@@ -182,7 +191,6 @@ class Indexer:
                 done += len(ready) + len(unchanged)
                 self._chunks += sum(len(version.chunks) for version in ready)
                 if on_progress is not None:
-                    uri = (ready[-1].change if ready else unchanged[-1]).uri
                     on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
             if stored is not None:
                 stored.result()
@@ -205,7 +213,7 @@ class Indexer:
         ready: list[Version] = []
         unchanged: list[Change] = []
         chunks = chars = 0
-        limit = min(FIRST_BATCH, self.batch_chunks)
+        limit, seconds = min(FIRST_BATCH, self.batch_chunks), min(FIRST_BATCH_SECONDS, BATCH_SECONDS)
         started = since = perf_counter()
         for version in versions:
             since = self._rested(since)
@@ -215,12 +223,14 @@ class Indexer:
                 ready.append(version)
                 chunks += len(version.chunks)
                 chars += len(version.document.text) if version.document else 0
-            enough = chars >= BATCH_CHARS or max(chunks, len(ready) + len(unchanged)) >= limit
-            if enough or perf_counter() - started >= BATCH_SECONDS:
+            size, elapsed = max(chunks, len(ready) + len(unchanged)), perf_counter() - started
+            enough = chars >= BATCH_CHARS or size >= limit or (elapsed >= seconds and size >= WORTH_STORING)
+            if enough or elapsed >= BATCH_SECONDS:
                 began = perf_counter()
                 self.stages.now = ("embed", self.stages.now[1])
                 embedded = self.embedded(ready)
                 limit = self._next_limit(limit, perf_counter() - began)
+                seconds = min(2 * seconds, BATCH_SECONDS)
                 yield embedded, unchanged
                 ready, unchanged, chunks, chars = [], [], 0, 0
                 started = since = perf_counter()

@@ -7,6 +7,7 @@ What is inside decides. Nothing of the web is imported before an address is name
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from headwater.errors import NotFound, SourceError, UsageError
 from headwater.intake import Opened
 from headwater.protocols import Catalog, Source
 from headwater.registry import load
-from headwater.types import Blob, Change, Labels, Record, document_id
+from headwater.types import DEFAULT_COLLECTION, Blob, Change, Labels, Record, document_id
 
 if TYPE_CHECKING:
     from headwater.sources.web import Web
@@ -71,6 +72,11 @@ class Origins:
         made: Source = load("sources", "files")(path, leave_out=[self.home], max_bytes=self.max_file_bytes, **whose)
         return made
 
+    @cached_property
+    def _reader(self) -> Source:
+        """What reads a file by its name, wherever it lies: made once, for a folder has thousands."""
+        return self.files(self.home, Labels(), DEFAULT_COLLECTION)
+
     def expect(self, changes: Sequence[Change]) -> None:
         """Pages among these are fetched ahead."""
         pages = [change.uri for change in changes if change.uri.startswith(PAGES)]
@@ -80,7 +86,7 @@ class Origins:
     def read(self, change: Change) -> Blob:
         """The bytes of a change. A page that a list named and that cannot be had is what the list says of it."""
         if not change.uri.startswith(PAGES):
-            return self.files(Path(change.uri), Labels(), change.collection).read(change.uri)
+            return self._reader.read(change.uri)
         from headwater.sources._stand_in import LISTED_IN, says_nothing, stand_in
 
         if LISTED_IN not in change.labels.meta:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from headwater.errors import BackendError
+
 
 def default_home() -> Path:
     """`HEADWATER_HOME`, else `./.headwater` where it exists, else the user's data directory."""
@@ -16,6 +18,14 @@ def default_home() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("headwater", appauthor=False)
+
+
+def make_home(path: Path) -> None:
+    """Make its folder where there is none; BackendError where that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BackendError(f"the home {str(path)!r} cannot be made: {error}; name another with --home") from error
 
 
 def cache_folder() -> Path:

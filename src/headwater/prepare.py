@@ -24,6 +24,10 @@ from headwater.types import Blob, Change, Document, Record, Version, document_id
 # while one is cut, few enough that even the largest ones a parser may give fit in memory.
 LOOK_AHEAD = 8
 LOOK_AHEAD_BYTES = 64 * 1024**2
+# Small files take milliseconds: more of them wait, so that parsers have work while a batch is embedded. Packed as tight
+# as can be, a thousand to one, so many bytes hold less text than eight documents may.
+LOOK_AHEAD_SMALL = 64
+SMALL_BYTES = 256 * 1024
 
 
 class Stages:
@@ -95,7 +99,7 @@ class Preparation:
             begun = self._begin(change)
             waiting.append(begun)
             held += len(begun.blob.data) if begun.blob else 0
-            while waiting and (waiting[0].is_ready or len(waiting) > LOOK_AHEAD or held > LOOK_AHEAD_BYTES):
+            while waiting and (waiting[0].is_ready or _are_enough(len(waiting), held)):
                 held -= len(waiting[0].blob.data) if waiting[0].blob else 0
                 yield self._finish(waiting.popleft())
         while waiting:
@@ -200,6 +204,12 @@ class Preparation:
                 name = change.uri.removeprefix(whole)[1:]
                 named = document_id(change.owner, change.collection, whole)
                 self.catalog.note(named, f"attachment {name!r}: {version.error}")
+
+
+def _are_enough(documents: int, held: int) -> bool:
+    """Whether no more need wait ahead of their turn."""
+    most = LOOK_AHEAD_SMALL if held <= SMALL_BYTES else LOOK_AHEAD
+    return documents > most or held > LOOK_AHEAD_BYTES
 
 
 def labelled(document: Document, change: Change) -> Document:

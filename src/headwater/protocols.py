@@ -65,7 +65,7 @@ class Chunker(Protocol):
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts -> unit vectors."""
+    """Texts -> unit vectors. One that says it is `instant` is called without a thread beside the search by words."""
 
     fingerprint: str  # goes into the space: another one means another index
     dim: int

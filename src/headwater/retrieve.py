@@ -9,12 +9,10 @@ around that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from threading import Lock
-from time import perf_counter
+from threading import Event
 from typing import Final
 
 import numpy as np
@@ -25,6 +23,7 @@ from headwater.filters import Filter, In, conjoin
 from headwater.fuse import LEGS, Leg, covered, fuse, normalised, ranks
 from headwater.protocols import Catalog, Embedder, Reranker, Retriever, Rewriter, TextIndex, VectorIndex
 from headwater.stages._request import Pace, understood
+from headwater.stages._under_way import Clock, Company, Freshness
 from headwater.stages.collapse import Collapsed
 from headwater.stages.diverse import Diverse
 from headwater.stages.everything import everything
@@ -65,25 +64,10 @@ MAX_DOUBLINGS: Final = 4  # 16 times the candidates: more dead ids than that are
 MAX_DOUBLINGS_WORDED: Final = 10
 MOST_NARROWED: Final = 2_000  # documents with a phrase that a filter names; where there are more it is a common one
 MAX_RUNS: Final = 10  # once more for every update that went through it; who writes faster than that is not waited for
+HAND_OVER_SECONDS: Final = 0.001  # a thread that is free begins in a tenth of that
 PICKUP_SECONDS: Final = 0.02  # a pool that has not begun by then is full; the caller works rather than wait for itself
 
 Place = tuple[str, int, int]  # document id, start, end: what ties are broken by
-
-
-class Freshness:
-    """Which generation of the catalog each index has been brought up to. Shared by all queries of an engine."""
-
-    def __init__(self) -> None:
-        self._seen: dict[Leg, int] = {}
-        self._locks: dict[Leg, Lock] = {"keyword": Lock(), "semantic": Lock()}
-
-    def bring(self, leg: Leg, index: TextIndex | VectorIndex, *, generation: int) -> None:
-        """Refresh the index if it has not been since this generation; the first to notice does it for all."""
-        if self._seen.get(leg, -1) < generation:
-            with self._locks[leg]:
-                if self._seen.get(leg, -1) < generation:
-                    index.refresh()
-                    self._seen[leg] = generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +89,7 @@ class Parts:
     pace: Pace = field(default_factory=Pace, compare=False)
     trace: Trace | None = field(default=None, compare=False)  # for one search that is to be explained
     freshness: Freshness = field(default_factory=Freshness, init=False, compare=False)
+    company: Company = field(default_factory=Company, init=False, compare=False)
 
 
 def compose(parts: Parts, options: Options) -> Retriever:
@@ -157,11 +142,12 @@ class Hybrid:
         check(query)
         read = understood(query) if self._explains else query
         run = _Run(self._parts, read, explains=self._explains)
-        results, torn = run.results()
-        for _ in range(MAX_RUNS - 1):
-            if not torn or run.clock.over:
-                break
+        with self._parts.company.joined():
             results, torn = run.results()
+            for _ in range(MAX_RUNS - 1):
+                if not torn or run.clock.over:
+                    break
+                results, torn = run.results()
         return replace(results, query=query)
 
 
@@ -183,41 +169,12 @@ def check(query: Query) -> None:
 # ------------------------------------------------------------------------------------------- one run
 
 
-class _Clock:
-    """Milliseconds per stage, and how much of the deadline is left."""
-
-    def __init__(self, deadline_seconds: float) -> None:
-        self.began = perf_counter()
-        self.deadline = self.began + deadline_seconds
-        self.milliseconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        begin = perf_counter()
-        try:
-            yield
-        finally:
-            took = (perf_counter() - begin) * 1000
-            self.milliseconds[name] = self.milliseconds.get(name, 0.0) + took
-
-    @property
-    def left(self) -> float:
-        return max(0.0, self.deadline - perf_counter())
-
-    @property
-    def over(self) -> bool:
-        return self.left == 0.0
-
-    def timings(self) -> dict[str, float]:
-        return {**self.milliseconds, "total": (perf_counter() - self.began) * 1000}
-
-
 class _Run:
     """The state of one retrieval: which legs still work, what was lost on the way, what was seen dead."""
 
     def __init__(self, parts: Parts, query: Query, *, explains: bool) -> None:
         self.parts, self.query, self.options, self.explains = parts, query, query.options, explains
-        self.clock = _Clock(query.options.deadline_seconds)
+        self.clock = Clock(query.options.deadline_seconds)
         self.where: Filter = conjoin(query.scope, query.where)
         self.wording = Wording(query.phrases or (), query.excluded)
         self.worded: dict[int, bool] = {}  # which chunks hold it
@@ -254,6 +211,7 @@ class _Run:
             fallback_reason=self.fallback_reason,
             degraded=tuple(self.degraded),
             document_counts=dict(Counter(places[chunk_id][0] for chunk_id in order)),
+            leg_counts={str(leg): len(ranking) for leg, ranking in rankings.items()},
             timings_ms=self.clock.timings(),
             generation=self.generation,
         )
@@ -265,6 +223,7 @@ class _Run:
                     scores=scores,
                     order=order,
                     documents={chunk_id: place[0] for chunk_id, place in places.items()},
+                    vector=self.vector,
                     fallback_reason=self.fallback_reason,
                     degraded=tuple(self.degraded),
                 )
@@ -335,15 +294,15 @@ class _Run:
             return {"substring": self._substring()}
         found: dict[Leg, list[Scored]] = {}
         failed: dict[Leg, BackendError] = {}
-        semantic = self.parts.pool.submit(self._semantic, limit) if "semantic" in self.legs else None
+        semantic = self._begun(limit) if "semantic" in self.legs else None
         if "keyword" in self.legs:
             try:
                 found["keyword"] = self._keyword(limit)
             except BackendError as error:
                 failed["keyword"] = error
-        if semantic is not None:
+        if "semantic" in self.legs:
             try:
-                found["semantic"] = self._await(semantic, lambda: self._semantic(limit))
+                found["semantic"] = self._semantic(limit) if semantic is None else self._await(semantic, limit)
             except BackendError as error:
                 failed["semantic"] = error
         if "semantic" in failed and "keyword" not in self.legs:
@@ -388,10 +347,31 @@ class _Run:
             self.degraded.update(dict.fromkeys(lacking))
             return found
 
-    def _await(self, future: Future[list[Scored]], work: Callable[[], list[Scored]]) -> list[Scored]:
+    def _begun(self, limit: int) -> Future[list[Scored]] | None:
+        """The semantic leg in a thread of its own, or None where it is no faster there.
+
+        The search by words never lets go of the interpreter, the one by meaning does while it scans its codes: side by
+        side they take as long as the longer one, if that scan is begun first. Where other searches run there is no core
+        to spare for it, and handing over costs more than it brings; but an embedder that is waited for is worth it.
+        """
+        if getattr(self.parts.embedder, "instant", False):
+            if self.parts.company.count > 1 or len(self.legs) == 1:
+                return None
+            begun = Event()
+
+            def work() -> list[Scored]:
+                begun.set()
+                return self._semantic(limit)
+
+            future = self.parts.pool.submit(work)
+            begun.wait(HAND_OVER_SECONDS)
+            return future
+        return self.parts.pool.submit(self._semantic, limit)
+
+    def _await(self, future: Future[list[Scored]], limit: int) -> list[Scored]:
         wait([future], timeout=min(PICKUP_SECONDS, self.clock.left))
         if future.cancel():
-            return work()
+            return self._semantic(limit)
         try:
             return future.result(timeout=self.clock.left)
         except TimeoutError:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from headwater.causes import Explanation
+from headwater.stages.trace import Inside
 from headwater.types import Answer, Citation, Hit, Record, Report, Results
 
 
@@ -72,6 +73,12 @@ def results_shape(results: Results) -> dict[str, Any]:
         "listed": results.listed,
         "hits": [hit_shape(hit) for hit in results],
     }
+
+
+def inside_shape(seen: Inside) -> dict[str, Any]:
+    """A search from inside."""
+    names = ("total", "ids", "query_vector", "keywords", "terms", "aggregation", "highlights", "fields", "found")
+    return {name: getattr(seen, name) for name in names}
 
 
 def citation_shape(citation: Citation) -> dict[str, Any]:

@@ -227,6 +227,10 @@ class Cutter:
         lanes = (lane.split(_MARK) for lane in (han, words, scripts, grams, codes))
         return [(" ".join(filter(str.strip, parts)), pairs, code) for *parts, pairs, code in zip(*lanes, strict=True)]
 
+    def stem(self, word: str) -> str:
+        """The term of one word of Latin letters, in lower case: what `cut` makes of it."""
+        return self._stems[word]
+
     def query(self, text: str) -> QueryLanes:
         """The terms of a query, with a phrase for each word of the dictionary in it."""
         phrases: list[list[str]] = []

@@ -139,6 +139,7 @@ class Options:
     window: int = 0  # neighbours on each side that come with a passage
     parent: bool = False  # a passage stands for the larger one it was cut from
     related: bool = False  # documents that strong hits link to may come in
+    related_weight: float = 0.0  # with it: what being near to the strong hits by links adds to a hit, of the best score
     enumerate: Literal["auto", "always", "never"] = "never"  # answer "list all" by going through everything
     # -- answers
     max_context_tokens: int = 3000
@@ -211,6 +212,7 @@ class Results:
     fallback_reason: str | None = None
     degraded: tuple[str, ...] = ()
     document_counts: Mapping[str, int] = field(default_factory=dict)  # document id -> hits among `total`, best first
+    leg_counts: Mapping[str, int] = field(default_factory=dict)  # how many live candidates each leg gave
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     generation: int = 0
     listed: str = ""  # where everything was gone through: what each hit holds, in words; then `total` is exact

@@ -96,6 +96,12 @@ def said_object(
         raise BackendError(f"{model.name} was asked for JSON: {error}") from None
 
 
+def spent(usage: Usage) -> str:
+    """What a reply took, for the end of a note; empty where nothing is known."""
+    known = usage.input_tokens or usage.output_tokens
+    return f", {usage.input_tokens}+{usage.output_tokens} tokens" if known else ""
+
+
 def counted(model: LanguageModel | None, text: str) -> int:
     """Tokens of a text, as the model counts them where it knows."""
     own = getattr(model, "count_tokens", None)

@@ -13,7 +13,7 @@ SRC = Path(__file__).parents[2] / "src" / "headwater"
 LAYERS: list[set[str]] = [
     {"errors"},
     {"characters", "places"},
-    {"filters", "tokens", "selection", "clean", "kinds", "mend", "settings_file"},
+    {"filters", "tokens", "selection", "clean", "kinds", "mend", "settings_file", "spellings"},
     {"asked", "highlight", "likeness", "statements", "wording", "facts", "markers", "swaps"},
     {"documents", "messages"},
     {"types"},
@@ -38,7 +38,7 @@ LAYERS: list[set[str]] = [
         *("models", "storage", "sources", "parsers", "sample"),
     },
     {"sandbox", "prepare"},
-    {"engine", "indexer", "repair", "why"},
+    {"engine", "indexer", "inside", "repair", "why"},
     {"config", "registry", "intake", "reindex", "converse"},
     {"parsing", "origins", "side", "chats", "writers", "rerankers", "llm"},
     {"spaces"},

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from playwright.sync_api import TimeoutError as PageTimeout
 
 from headwater.testing.chat_server import ChatServer
 from headwater.testing.web_server import Site
@@ -131,11 +130,21 @@ def test_a_page_that_is_not_there_fails_with_its_reason(page: Any, workshop: Any
     library(page, workshop)
     page.get_by_label("Add a web page").fill(workshop.site.url("/nowhere"))
     page.keyboard.press("Enter")
+    page.get_by_text("1 could not be read").wait_for(timeout=40_000)  # it is not said that all is well
     page.goto(f"{workshop.url}/#/system")
     failed = page.locator(".timeline li").filter(has_text="/nowhere")
     failed.get_by_text("404").wait_for(timeout=40_000)
     failed.get_by_text("Failed", exact=True).wait_for()
     assert failed.get_by_role("button", name="Try again").is_visible()
+    library(page, workshop, "?q=nowhere")
+    row = page.locator("tbody tr").filter(has_text="/nowhere")
+    row.get_by_text("Failed", exact=True).wait_for()
+    assert row.get_by_role("link").count() == 0  # there is nothing to open
+    row.get_by_role("button", name="Actions").click()
+    assert page.get_by_role("button", name="Archive").locator("visible=true").count() == 0
+    with page.expect_response(re.compile("/retry$")) as told:
+        page.get_by_role("button", name=re.compile("^Read .*nowhere again")).click()
+    assert told.value.ok
 
 
 def test_bookmarks_are_imported(page: Any, workshop: Any, until: Any) -> None:
@@ -155,6 +164,15 @@ def test_bookmarks_are_imported(page: Any, workshop: Any, until: Any) -> None:
     page.get_by_role("link", name="All about toads").click()
     page.get_by_text("About this document").click()
     page.get_by_text("pond, spring").wait_for()
+    frogs = workshop.site.html("/frogs", "<h1>Frogs</h1><p>Frogs sing in the fourth pond.</p>")
+    table = (
+        f'id,title,note,excerpt,url,folder,tags,created\n1,"Frogs, all of them",,,{frogs},Unsorted,"wet, green",2025\n'
+    )
+    library(page, workshop)
+    choose(page, "Import bookmarks", {"name": "b.csv", "mimeType": "text/csv", "buffer": table.encode()})
+    page.get_by_role("link", name="Frogs, all of them").click(timeout=40_000)  # a link when there is something to open
+    page.get_by_text("About this document").click()
+    page.get_by_text("wet, green").wait_for()
     choose_nothing = {"name": "n.html", "mimeType": "text/html", "buffer": b"<p>nothing</p>"}
     library(page, workshop)
     choose(page, "Import bookmarks", choose_nothing)
@@ -167,15 +185,8 @@ def test_a_document_is_read_again_archived_and_deleted_for_good(page: Any, works
     row = page.locator("tbody tr").first
 
     def act(name: str) -> None:
-        wanted = page.get_by_role("button", name=name)
-        for _ in range(5):  # the list may be drawn anew in this moment, for a document has come to another state
-            page.get_by_label("Actions: Otters").click()
-            try:
-                wanted.click(timeout=3_000)
-            except PageTimeout:
-                continue
-            return
-        wanted.click()
+        page.get_by_label("Actions: Otters").click()
+        page.get_by_role("button", name=name).click()
 
     with page.expect_response(re.compile("/reindex$")) as told:
         act("Read Otters again")
@@ -195,11 +206,75 @@ def test_a_document_is_read_again_archived_and_deleted_for_good(page: Any, works
     page.get_by_role("button", name="Otters", exact=True).wait_for()
 
     library(page, workshop, "?q=Otters")
-    with page.expect_request(lambda request: request.method == "DELETE", timeout=20_000):  # when nobody takes it back
+    with page.expect_request(lambda request: request.method == "DELETE", timeout=30_000):  # when nobody takes it back
         act("Delete Otters")
         page.get_by_text("No document here").wait_for()
     page.reload()
     page.get_by_text("No document here").wait_for()
+
+
+def test_what_is_open_chosen_or_selected_outlasts_a_change_of_the_list(
+    page: Any, workshop: Any, until: Any, opened: Any
+) -> None:
+    """While others add and documents come to another state, a menu, the focus, a tick and selected words stay."""
+    library(page, workshop)
+    page.get_by_role("link", name="Herons").wait_for()
+    rows = page.evaluate("document.querySelectorAll('tbody tr').length")
+    page.get_by_label("Select Keeper", exact=True).check()
+    page.get_by_label("Actions: Herons").click()
+    archive = page.get_by_role("button", name="Archive Herons")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Read Herons again"
+    page.keyboard.press("ArrowDown")
+    page.evaluate(
+        "getSelection().selectAllChildren([...document.querySelectorAll('td.name a')]"
+        ".find((one) => one.textContent === 'Keeper'))"
+    )
+    page.evaluate("window.row = document.querySelector('tbody tr:last-child')")
+    other = opened(workshop.served)
+    library(other, workshop)
+    choose(other, "Add files", {"name": "new.md", "mimeType": "text/markdown", "buffer": b"# New\n\nA new one.\n"})
+    other.get_by_text("Everything is read and can be asked").wait_for(timeout=40_000)
+    other.context.close()
+    page.evaluate("import('./adding.js').then((adding) => adding.changed())")
+    until(page, f"document.querySelectorAll('tbody tr').length === {rows} + 1")
+    assert archive.is_visible()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Archive Herons"
+    assert page.evaluate("window.row.isConnected")  # the very same one
+    assert page.get_by_label("Select Keeper", exact=True).is_checked()
+    assert page.evaluate("getSelection().toString()") == "Keeper"
+    page.keyboard.press("Escape")
+    assert archive.is_hidden()
+    until(page, "document.activeElement.getAttribute('aria-label') === 'Actions: Herons'")
+    # The row itself is drawn anew under the menu: the focus finds its new button.
+    page.keyboard.press("Enter")
+    archive.wait_for()
+    with page.expect_response(re.compile("/reindex$")):
+        page.get_by_role("button", name="Read Herons again").press("Enter")
+    until(page, "document.activeElement.getAttribute('aria-label') === 'Actions: Herons'")
+    page.get_by_text("Herons is being read again").wait_for()
+    page.wait_for_timeout(1500)  # longer than it takes to look at the jobs again
+    page.get_by_label("Actions: Herons").locator("xpath=ancestor::tr").get_by_text("Ready").wait_for(timeout=40_000)
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Actions: Herons"
+    page.locator("h1").click()
+    page.get_by_label("Actions: Keeper", exact=True).click()
+    page.locator("h1").click()  # elsewhere
+    assert page.locator(".menu").is_hidden()
+
+
+def test_who_leaves_takes_nothing_back_any_more(page: Any, workshop: Any, until: Any, opened: Any) -> None:
+    library(page, workshop, "?q=new.md")
+    page.get_by_label("Actions: New").click()
+    page.get_by_role("button", name="Delete New").click()
+    page.get_by_text("No document here").wait_for()
+    page.goto("about:blank")  # at once
+    other = opened(workshop.served)
+    library(other, workshop, "?q=new.md")
+    until(
+        other,
+        "import('./adding.js').then((adding) => adding.changed())"
+        ".then(() => document.body.innerText.includes('No document here'))",
+    )
+    other.context.close()
 
 
 def test_an_answer_grows_stale_and_is_asked_again(page: Any, workshop: Any, until: Any) -> None:
@@ -227,8 +302,15 @@ def test_a_model_is_chosen_stopped_and_tried_again(page: Any, workshop: Any, unt
     stop.wait_for()
     box = stop.bounding_box()
     page.locator(".answer .sentence").first.wait_for()  # while the rest is still being written
+    page.evaluate("window.first = document.querySelector('.answer .sentence')")
+    # What is going on is said under the text, which grows downward; it says how long, too.
+    assert page.evaluate(
+        "document.querySelector('.answer').compareDocumentPosition(document.querySelector('.steps')) === 4"
+    )
+    page.locator(".steps").get_by_text(re.compile(r"· \d+ s")).wait_for()
     stop.click()
     page.get_by_text("Stopped.").wait_for()
+    assert page.evaluate("window.first.isConnected")  # what was read, selected or reached is still the same
     send = page.get_by_role("button", name="Ask", exact=True)
     assert abs(send.bounding_box()["x"] - box["x"]) < 40  # the stop button was where send is
     workshop.chat.always = ""
@@ -268,7 +350,7 @@ def test_a_collection_is_made_asked_and_deleted_with_undo(page: Any, workshop: A
     page.get_by_label("Collection").select_option("")
     library(page, workshop, "?collection=ponds")
     page.get_by_role("button", name="Delete collection").click()
-    page.get_by_text("ponds with 1 documents is being deleted").wait_for()
+    page.get_by_text("ponds with 1 document is being deleted").wait_for()
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("link", name="Frogs").wait_for()
 

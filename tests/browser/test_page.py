@@ -205,10 +205,143 @@ def test_the_keyboard_is_enough(page: Any) -> None:
     page.wait_for_selector("dialog", state="detached")
 
 
+def test_the_keyboard_is_enough_in_every_place(page: Any, server: Any, until: Any) -> None:
+    here = "document.activeElement"
+    label = f"{here}.getAttribute('aria-label') || {here}.textContent"
+    press = page.keyboard.press
+    page.goto(f"{server.url}/#/system")
+    page.reload()
+    page.wait_for_selector("main h1")
+    press("Tab")
+    assert page.evaluate(label) == "Skip to the content"
+    assert page.locator(".skip").bounding_box()["x"] >= 0  # it can be seen
+    press("Enter")
+    assert page.evaluate(f"{here}.localName") == "main"
+    page.get_by_role("link", name="Library").focus()
+    press("Enter")
+    page.wait_for_selector("tbody tr")
+    assert page.evaluate(label) == "Library"  # one is not thrown back to the top
+    press("j")
+    first = page.evaluate(label)
+    press("j")
+    assert page.evaluate(label) != first
+    press("Enter")
+    page.wait_for_selector(".reader .prose")
+    assert page.evaluate(f"document.querySelector('main').contains({here})")
+    press("Escape")
+    page.wait_for_selector("tbody tr")
+    # A document is deleted and taken back.
+    page.get_by_label("Actions: Leave").focus()
+    press("Enter")
+    press("End")
+    assert page.evaluate(label) == "Delete Leave"
+    press("Enter")
+    until(page, "document.querySelectorAll('tbody tr').length === 3")
+    assert page.evaluate(f"!!{here}.closest('tbody')")  # on with the next
+    press("u")
+    until(page, "document.querySelectorAll('tbody tr').length === 4")
+    # The sections are one stop, and the arrows walk among them.
+    page.get_by_role("link", name="Leave").focus()
+    press("Enter")
+    page.get_by_role("treeitem").first.focus()
+    press("ArrowDown")
+    assert page.evaluate(label) == "Special days"
+    assert page.locator("[role=treeitem][tabindex='0']").count() == 1
+    press("Enter")
+    until(page, "[...document.querySelectorAll('mark.lit')].some((one) => one.textContent.includes('Special days'))")
+    press("Escape")
+    page.wait_for_selector("tbody tr")
+    # Search: the question, what is set, what was found; a source and back.
+    page.get_by_role("link", name="Search").focus()
+    press("Enter")
+    until(page, f"{here}.type === 'search'")
+    page.keyboard.type("turbine blades")
+    press("Enter")
+    page.wait_for_selector(".hit")
+    press("Tab")
+    press("Tab")
+    assert page.evaluate(f"{here}.type") == "checkbox"  # the settings come next
+    page.get_by_role("button", name="Words", exact=True).focus()
+    press("Enter")
+    page.get_by_text("· Words").first.wait_for()
+    assert page.evaluate(f"[{label}, {here}.getAttribute('aria-pressed')]") == ["Words", "true"]
+    press("j")
+    assert page.evaluate(f"{here}.className") == "hit"
+    press("Enter")
+    page.wait_for_selector(".source .prose, .source .quoted")
+    assert page.evaluate(f"!!{here}.closest('.source')")
+    press("Escape")
+    assert page.evaluate(f"{here}.className") == "hit" and page.locator(".source").is_hidden()
+    page.get_by_role("button", name="Why?").first.focus()
+    press("Enter")
+    page.get_by_text("It is hit 1.").wait_for()
+    press("Escape")
+    until(page, f"({label}) === 'Why?'")
+    # Who types by voice, or by accident, can switch the keys off.
+    press("?")
+    page.get_by_label("Use these keys").uncheck()
+    press("Escape")
+    page.wait_for_selector("dialog", state="detached")
+    press("/")
+    press("?")
+    assert page.evaluate(f"{here}.type") != "search" and page.locator("dialog").count() == 0
+
+
+SEEN = """(() => {
+  const node = document.activeElement;
+  if (node === document.body) return null;
+  const style = getComputedStyle(node);
+  const around = node.closest(".box") ? getComputedStyle(node.closest(".box")).outlineStyle : "none";
+  const box = node.getBoundingClientRect();
+  const middle = (low, high, most) => (Math.max(0, low) + Math.min(most, high)) / 2;
+  const [across, down] = [middle(box.left, box.right, innerWidth), middle(box.top, box.bottom, innerHeight)];
+  const over = document.elementFromPoint(across, down);
+  window.steps = (window.steps || 0) + 1;
+  node.dataset.step ??= window.steps;
+  return {
+    which: node.dataset.step,
+    name: (node.getAttribute("aria-label") || node.textContent || node.localName).trim().slice(0, 40),
+    ring: style.outlineStyle !== "none" || around !== "none" || node.type === "date", // it rings the part of it
+    covered: Boolean(over) && !node.contains(over) && !over.contains(node) && !over.closest("label")?.contains(node),
+    inside: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+  };
+})()"""
+REACHABLE = (
+    "[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter((one) => "
+    "one.tabIndex >= 0 && !one.disabled && one.checkVisibility({visibilityProperty: true}) && !one.dataset.step)"
+    ".map((one) => one.outerHTML.slice(0, 120))"
+)
+
+
+@pytest.mark.parametrize("place", ["ask", "search?q=leave&compare=1", "library", "quality", "system", "document"])
+def test_every_thing_that_can_be_pressed_is_reached_and_seen_by_tab(page: Any, server: Any, place: str) -> None:
+    if place == "document":
+        page.goto(f"{server.url}/#/library")
+        page.get_by_role("link", name="Leave").click()
+        page.wait_for_selector(".reader .prose")
+    else:
+        page.goto(f"{server.url}/#/{place}")
+        page.wait_for_selector("main h1, main h2")
+        page.wait_for_timeout(800)
+    page.keyboard.press("Tab")  # from here on by keyboard: what has the focus is shown
+    page.evaluate("document.querySelector('.skip').focus()")
+    passed = []
+    for _ in range(400):
+        seen = page.evaluate(SEEN)
+        if seen is None:
+            break
+        passed.append(seen)
+        page.keyboard.press("Tab")
+    assert len(passed) > 10
+    assert [one["name"] for one in passed if not one["ring"]] == []
+    assert [one["name"] for one in passed if not one["inside"] or one["covered"]] == []
+    assert page.evaluate(REACHABLE) == []
+
+
 def test_a_document_has_sections_and_passages(page: Any, until: Any) -> None:
     page.goto(page.url.split("#")[0] + "#/library")
     page.get_by_role("link", name="水泵手册").click()
-    page.get_by_role("button", name="保养").first.click()
+    page.get_by_role("treeitem", name="保养").click()
     page.wait_for_selector("mark.lit")
     assert page.evaluate("document.querySelector('mark.lit').textContent") == "保养"
     page.locator(".chunks button").first.click()

@@ -1,5 +1,6 @@
 """`forget`: afterwards no byte of any file of the home holds anything of the document."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from headwater.errors import NotFound, UsageError
 from headwater.storage.ledger import FILE_NAME, Ledger, Original
 from headwater.storage.lock import HomeLock
 from headwater.storage.notes import SqliteNotes
+from headwater.storage.subscriptions import Subscription, Subscriptions
 from headwater.testing.command import headwater as command
 from headwater.types import document_id
 
@@ -64,9 +66,12 @@ def use(kb: headwater.KnowledgeBase, secret: Path) -> str:
     ledger.journal.searched("local", **told, took_ms=1.0)
     remark = {"kind": "thumb", "value": 1, "query": "quokkamark", "answer": "quokkamark", "chunk": "", "comment": ""}
     ledger.journal.said("local", {**remark, "document": record.id})
+    ledger.journal.add_webhook("local", url="https://example.org/hook", secret="s", events=["job.cancelled"])
     job = ledger.jobs.add(document=record.id, kind="put", work={"labels": {"title": "Zanzibarmark"}}, **whose)
     ledger.jobs.cancel(job.id)
+    assert ledger.outbox.take(limit=1, lease_seconds=0)[0].job["uri"] == record.uri
     ledger.close()
+    Subscriptions(kb.home).add(Subscription(url=record.uri, every_seconds=3600, due=time.time() + 3600))
     notes = SqliteNotes(kb.home / "notes.sqlite")
     notes.put(b"key", "A passage about quokkamark in Zanzibarmark.")
     notes.close()
@@ -87,6 +92,7 @@ def test_no_byte_is_left(tmp_path: Path, secret: Path) -> None:
         assert any(name.startswith(FILE_NAME) for name in everywhere)
         assert any(name.startswith("notes.sqlite") for name in everywhere)
         assert any(name.startswith("originals/") for name in everywhere)
+        assert any(name.startswith("subscriptions.sqlite") for name in everywhere)
         segments = {path.name for path in home.glob("text-*/*.term")}
         done = kb.forget(str(secret))
         assert done.documents == 1 and done.answers >= 1 and done.searches == 2

@@ -1,9 +1,10 @@
 """An ingest in which parsers do their worst, and documents with others inside them, through the whole write path."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from headwater.errors import EmptyDocument, SourceError
 from headwater.filters import ALL
 from headwater.indexer import Indexer, Progress
 from headwater.models.hashed import HashedEmbedder
+from headwater.prepare import LOOK_AHEAD, LOOK_AHEAD_SMALL, SMALL_BYTES
 from headwater.sandbox.parser import SandboxedParser
 from headwater.storage.memory import MemoryTextIndex, MemoryVectorIndex
 from headwater.storage.memory_catalog import MemoryCatalog
@@ -105,6 +107,36 @@ def test_results_come_in_order_whoever_is_quicker() -> None:
     assert [version.change.uri for version in versions] == [f"/{n}" for n in range(24)]
     assert [v.document.text for v in versions] == [f"text of /{n}" for n in range(24)]  # type: ignore[union-attr]
     assert 5 < most <= 9 and indexer.stage_seconds["parse"] == 12.0
+
+
+@pytest.mark.parametrize(("size", "ahead"), [(1, LOOK_AHEAD_SMALL), (SMALL_BYTES // 4, LOOK_AHEAD)])
+def test_small_files_are_given_away_further_ahead_than_large_ones(size: int, ahead: int) -> None:
+    begun, most = 0, 0
+    gate = threading.Event()
+
+    class Elsewhere:
+        mimes = frozenset({"x/y"})
+
+        def start(self, blob: Blob) -> Future[tuple[Document, float]]:
+            nonlocal begun, most
+            begun += 1
+            most = max(most, begun)
+            return pool.submit(self.parsed, blob)
+
+        def parsed(self, blob: Blob) -> tuple[Document, float]:
+            nonlocal begun
+            assert gate.wait(10)
+            begun -= 1
+            return Document(uri=blob.uri, text="text"), 0.0
+
+    with ThreadPoolExecutor(1) as pool:
+        indexer = made(lambda mime: Elsewhere(), {})
+        indexer.catalog.enqueue([put(f"/{n:03d}", size * "x", "x/y") for n in range(100)])
+        opened = threading.Timer(0.5, gate.set)
+        opened.start()
+        assert len(list(indexer._prepare.versions(indexer.catalog.claim(100)))) == 100
+        opened.join()
+    assert most == ahead + 1
 
 
 def test_what_took_long_to_parse_is_safe_soon(monkeypatch: pytest.MonkeyPatch) -> None:

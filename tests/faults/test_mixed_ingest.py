@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.commands.manage import ProgressLines, progress_line
 from headwater.config import Setting
+from headwater.indexer import Progress
 from headwater.testing.command import headwater as command
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -92,6 +95,39 @@ def test_progress_says_what_is_parsed_and_how_long_each_stage_took(tmp_path: Pat
     assert {"read", "parse", "chunk", "check", "embed", "text index", "vector index"} <= set(last.stage_seconds)
     assert all(seconds > 0 for seconds in last.stage_seconds.values())
     assert [progress.done for progress in told] == sorted(progress.done for progress in told)
+
+
+def test_without_a_terminal_lines_name_every_stage(tmp_path: Path) -> None:
+    """Long before the end: the first line comes after half a second, and starting the parsers takes as long."""
+    write_mixed(tmp_path / "files", 20 * len(KINDS))
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater", "add", str(tmp_path / "files"), "--home", str(tmp_path / "kb")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    lines = done.stderr.splitlines()
+    counted = [re.match(r"(\d+)/(\d+) documents, (\d+) chunks", line) for line in lines]
+    assert lines and all(counted), lines
+    assert all(re.search(r"  \(parse [\d.]+ s, embed [\d.]+ s, store [\d.]+ s\)$", line) for line in lines), lines
+    assert done.stdout.startswith("added 220, updated 0")
+
+
+def test_lines_of_progress_come_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    lines = ProgressLines(enabled=True)
+    spoken = []
+    while now < 60:
+        now += 0.25
+        lines.show(Progress(done=1, total=2, chunks=3, uri="a/b.pdf", stage="parse", stage_seconds={"chunk": 0.26}))
+        spoken += [now] if capsys.readouterr().err else []
+    assert spoken[:6] == [0.5, 1.5, 3.5, 7.5, 15.5, 25.5]
+    told = progress_line(Progress(done=1, total=2, chunks=3, uri="a/b.pdf", stage="parse", prepared=2))
+    assert told == "1/2 documents, 3 chunks, 2 parsed  parse b.pdf  (parse 0.0 s, embed 0.0 s, store 0.0 s)"
 
 
 @pytest.mark.parametrize("processes", [1, 3])

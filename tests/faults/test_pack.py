@@ -31,7 +31,12 @@ def fill(home: Path, handbook: Path) -> None:
         record = kb.record(str(handbook / "pump.md"))
         told = {"owner": "local", "collection": "default", "uri": record.uri, "name": "pump.md", "mime": "text/plain"}
         ledger.originals.keep(Original(document=record.id, hash=hashed, bytes=24, **told))
-        ledger.journal.add_webhook("local", url="https://example.org/hook", secret="shh-webhook", events=["job"])
+        url = "https://example.org/hook"
+        ledger.journal.add_webhook("local", url=url, secret="shh-webhook", events=["job.cancelled"])
+        job = ledger.jobs.add(
+            document=record.id, kind="put", work={}, **{k: told[k] for k in ("owner", "collection", "uri")}
+        )
+        assert ledger.jobs.cancel(job.id)
         ledger.close()
     (home / "headwater.toml").write_text(
         '[embed]\nuse = "static"\n\n[llm.mine]\nuse = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\n'
@@ -65,6 +70,7 @@ def test_there_and_back(tmp_path: Path, handbook: Path) -> None:
         original = ledger.originals.get(kb.record(str(handbook / "pump.md")).id)
         assert original is not None and ledger.originals.read(original.hash) == b"the bytes that were sent"
         assert ledger.journal.webhooks("local") == []
+        assert ledger.outbox.take(limit=9, lease_seconds=0) == []
         ledger.close()
         assert kb.add(handbook, tags=["x"]).unchanged == 4
     assert (again / "dictionary.txt").read_text(encoding="utf-8") == "玄武湖\n"

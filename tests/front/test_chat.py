@@ -17,7 +17,7 @@ from headwater.cli import cli
 from headwater.config import load
 from headwater.converse import MAX_STEPS, NO_MODEL
 from headwater.engine import REFUSALS
-from headwater.errors import NotFound, SettingError, UnknownComponent
+from headwater.errors import NotFound, SettingError, UnknownComponent, UsageError
 from headwater.testing.chat_server import ChatServer
 from headwater.types import Answer, Restart, Sentence
 
@@ -118,6 +118,8 @@ def test_a_model_decides_when_to_search(home: Path) -> None:
     assert isinstance(answer, Answer) and answer.text == GOOD and answer.model == "tiny"
     assert answer.citations[0].quote == "Parents are entitled to 26 weeks of leave."
     assert answer.degraded == () and answer.hits
+    written = [step.note for step in answer.trace if step.stage == "generate"]
+    assert written == ["0 sentences by tiny, 1 calls, 321+12 tokens", "1 sentences by tiny, 321+12 tokens"]
     assert [event.text for event in events if isinstance(event, Sentence)] == [GOOD]
     _, asked, told = server.requests
     assert asked["tools"][0]["function"]["name"] == "search_knowledge"
@@ -173,6 +175,15 @@ def test_a_model_without_tools_gets_the_same_by_a_plan(home: Path) -> None:
     with ChatServer(GOOD) as server, with_model(home, server, tools="no") as kb:
         assert kb.chat("How long is parental leave?").text == GOOD
         assert "tools" not in server.requests[0]
+
+
+def test_reflection_in_a_conversation_goes_by_the_plan(home: Path) -> None:
+    marks = '{"accuracy": 9, "completeness": 9, "relevance": 9, "trustworthiness": 9, "suggestions": ""}'
+    with ChatServer(GOOD, marks) as server, with_model(home, server) as kb:
+        answer = kb.chat("How long is parental leave?", options={"reflect": True})
+    assert answer.text == GOOD and answer.verdict.score == 9.0
+    assert [step.note[:8] for step in answer.trace if step.stage == "reflect"] == ["round 1:"]
+    assert all("tools" not in request for request in server.requests)
 
 
 @pytest.mark.parametrize("trouble", ["cut", "500", "empty", "html"])
@@ -245,6 +256,19 @@ def test_an_answer_is_replayed_and_marked_when_its_sources_change(home: Path, ha
     shown = CliRunner().invoke(cli, ["replay", answer.id, "--again", "--home", str(home)])
     assert shown.exit_code == 0, shown.output
     assert answer.text in shown.output and "stale: 1 of its sources" in shown.output and "30 weeks" in shown.output
+    every = CliRunner().invoke(cli, ["replay", "--stale", "--again", "--home", str(home)])
+    assert f"{answer.id}: answered" in every.output
+    assert "- Parents are entitled to 26 weeks of leave [1]." in every.output
+    assert "+ Parents get 30 weeks [1]." in every.output
+    with headwater.open(home) as kb:
+        kb.chat("How long is parental leave?")
+        assert kb.stale() == []  # asked anew since
+    none = CliRunner().invoke(cli, ["replay", "--stale", "--home", str(home)])
+    assert none.output == "no answer that is kept is stale\n"
+    for wrong in ([], [answer.id, "--stale"]):
+        assert isinstance(CliRunner().invoke(cli, ["replay", *wrong, "--home", str(home)]).exception, UsageError)
+    opened = CliRunner().invoke(cli, ["chat", "--home", str(home)], input=f"/open {answer.conversation_id}\n")
+    assert "stale: its sources changed since" in opened.output
     plain = json.loads(CliRunner().invoke(cli, ["replay", answer.id, "--json", "--home", str(home)]).output)
     assert plain["text"] == answer.text and plain["stale"]
 
@@ -287,6 +311,8 @@ def test_chat_in_the_terminal(home: Path, tmp_path: Path) -> None:
     assert "no model is named 'nosuch'" in result.output and "never read" not in result.output
     exported = json.loads(file.read_text(encoding="utf-8"))
     assert [turn["role"] for turn in exported["turns"]] == ["user", "assistant"] * 3
+    for turn in exported["turns"][1::2]:  # what `headwater replay` takes is said with every answer
+        assert f"headwater replay {turn['answer_id']}" in result.output
     again = run("chat", "--home", str(home), "--conversation", exported["id"], typed="/open " + exported["id"] + "\n")
     assert "Hello" in again.output
     assert isinstance(CliRunner().invoke(cli, ["chat", "--home", str(home), "--conversation", "x"]).exception, NotFound)

@@ -325,6 +325,8 @@ def test_the_cap_is_for_a_day_and_for_all_processes(tmp_path: Path) -> None:
         heard(model)
         assert Ledger(tmp_path).spent_today() == 2 * 333
         assert heard(model)[0] == TEXT  # 666 and a short question are below the cap
+        assert server.requests[0]["max_tokens"] > server.requests[-1]["max_tokens"]
+        assert server.requests[-1]["max_tokens"] <= 700 - 666  # a reply is no longer than what is left
         other = OpenAIChat(model="tiny", base_url=server.url, tokens_a_day=700, spending_folder=tmp_path)
         with pytest.raises(BackendError, match=r"cap of 700 tokens a day is reached \(999 used"):
             heard(other)

@@ -224,6 +224,19 @@ def test_no_stronger_hit_gives_way(vault: KnowledgeBase, question: str) -> None:
             assert all(score <= hit.score for score in strength[place + 1 :])
 
 
+def test_pagerank_is_told_and_moves_hits_only_where_it_has_weight(vault: KnowledgeBase) -> None:
+    plain = vault.search("weir river", top_n=10)
+    told = vault.search("weir river", top_n=10, options={"related": True})
+    found = [hit for hit in told if "related" not in hit.scores]
+    assert [hit.chunk.id for hit in found] == [hit.chunk.id for hit in plain][: len(found)]
+    ranks = {hit.document_id: hit.scores["pagerank"] for hit in found}
+    assert max(ranks.values()) == 1.0 and all(0 <= rank <= 1 for rank in ranks.values())
+    whole = vault.search("weir river", top_n=10, options={"related": True, "related_weight": 1.0})
+    moved = [hit.scores["pagerank"] for hit in whole if "related" not in hit.scores]
+    assert moved == sorted(moved, reverse=True) and len(set(moved)) > 1
+    assert [hit.score for hit in whole] == sorted((hit.score for hit in whole), reverse=True)
+
+
 def test_filters_hold_for_neighbours(vault: KnowledgeBase) -> None:
     results = vault.search("weir", mode="keyword", where='title != "Sluice"', options={"related": True})
     assert "gate.md" not in names(results)

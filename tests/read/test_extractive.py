@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.cite import cite
+from headwater.models._reading import Question
 from headwater.models.extractive import MIN_FOREIGN_COSINE, ExtractiveGenerator
 from headwater.models.static import StaticEmbedder
 from headwater.protocols import Generator
@@ -138,6 +139,29 @@ def test_a_row_without_the_head_of_its_table_is_quoted_as_it_stands() -> None:
 def test_a_chinese_table_is_read_in_chinese() -> None:
     table = "| 站点 | 票价 |\n| --- | --- |\n| 上站 | 100元 |\n| 下站 | 80元 |\n"
     assert answer("上站的票价是多少？", table)[0] == "站点：上站；票价：100元。 [1]\n"
+
+
+GLOSSARY = """| 中文 | English | Meaning 释义 |
+|---|---|---|
+| 水位 | stage | Height of the water above the zero of a gauge 水面高于水尺零点的高度 |
+| 洪峰 | flood peak | Highest discharge of one flood 一次洪水的最大流量 |
+| 率定 | rating | Relation between stage and discharge 水位与流量的关系 |
+"""
+MEETING = "今年汛期共发生洪水 6 次。最大洪峰流量为每秒 1840 立方米，于 7 月 29 日出现在石桥站。全部洪水的报汛均无迟报。"
+
+
+@pytest.mark.parametrize("question", ["今年汛期最大的洪峰流量是多少？", "最大洪峰流量出现在哪个站？"])
+def test_a_row_in_both_languages_is_not_foreign(question: str) -> None:
+    """What lets a translation count for the words that it cannot share would count twice."""
+    said = list(ExtractiveGenerator(embedder=StaticEmbedder()).generate(context(question, MEETING, GLOSSARY)))
+    assert any("1840" in one for one in said) and said[0].endswith("[1]\n")
+
+
+def test_which_sentences_are_in_another_language() -> None:
+    read = Question.of(context("洪峰是什么？", GLOSSARY, "The flood peak is the highest discharge.", MEETING), None)
+    assert [read.foreign(*place) for place in read.places] == [True, False, True, True, False, False, False]
+    read = Question.of(context("What is a GPS rating?", MEETING + "断面位置每年用GPS率定。", GLOSSARY), None)
+    assert [read.foreign(*place) for place in read.places] == [True] * 4 + [False] * 3
 
 
 GUIDE = """软件包管理手册

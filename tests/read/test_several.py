@@ -13,6 +13,7 @@ from headwater.enhance import Synonyms, parse_table
 from headwater.errors import BackendError, SettingError
 from headwater.protocols import Rewriter
 from headwater.retrieve import compose
+from headwater.spellings import respelled
 from headwater.stages.several import telling
 from headwater.tokens import Cutter
 from headwater.types import Options, Query, Results
@@ -65,10 +66,24 @@ def test_another_way_to_ask_finds_what_the_question_does_not(filled: Any) -> Non
     assert uris(results) == ["pump.md", "flood.txt"]
     assert "found by another way to ask" in results[1].reasons
     assert results[0].scores["rewrite"] > results[1].scores["rewrite"]
-    # Ranks of three ways: the question counts 1, the others half of that.
-    assert results[0].scores["rewrite"] == pytest.approx((1 + 0.5) / 2 / 61)
+    # The best of each of three ways: the question counts 1, the two others together half of that.
+    assert results[0].scores["rewrite"] == pytest.approx((1 + 0.25) / 1.5)
+    assert results[1].scores["rewrite"] == pytest.approx(0.25 / 1.5)
     assert results.total == 2
     assert results.degraded == ()
+
+
+def test_what_is_far_ahead_stays_ahead(shelf: Any) -> None:
+    """Another way to ask that likes something else does not outvote what has all of the question's words."""
+    shelf.add("right.md", "The dose of aspirin after a stroke in children was halved.")
+    for number in range(6):
+        shelf.add(f"near{number}.md", f"A dose of salt for dinner {number}.")
+        shelf.add(f"other{number}.md", f"Quantity of medicine, report {number}, amount and medicine.")
+    question = "dose of aspirin after a stroke in children"
+    ways = ["quantity of medicine", "amount of medicine report"]
+    results = search(shelf, question, mode="keyword", rewrite=True, rewriter=Table(ways))
+    assert uris(results)[0] == "right.md"
+    assert any(uri.startswith("other") for uri in uris(results)), "what only they find comes in"
 
 
 def test_no_more_ways_than_allowed_and_none_twice(filled: Any) -> None:
@@ -137,6 +152,50 @@ def test_the_longest_word_wins_and_a_part_of_a_word_is_none(table: Synonyms) -> 
     assert table.variants("unrelated xylophones") == []
     assert table.variants("") == []
     assert table.variants("carport") == []  # neither car nor port
+
+
+@pytest.mark.parametrize(
+    ("british", "american"),
+    [
+        ("colour", "color"),
+        ("neighbourhoods", "neighborhoods"),
+        ("organisation", "organization"),
+        ("optimising", "optimizing"),
+        ("analysed", "analyzed"),
+        ("theatre", "theater"),
+        ("fibres", "fibers"),
+        ("catalogue", "catalog"),
+        ("defences", "defenses"),
+        ("travelled", "traveled"),
+        ("haemoglobin", "hemoglobin"),
+        ("paediatrics", "pediatrics"),
+    ],
+)
+def test_both_spellings_are_asked_for(british: str, american: str, table: Synonyms) -> None:
+    assert respelled(american) in (british, "")
+    assert respelled(british) == american
+    assert american in table.variants(f"the {british} of 1998")[0].split()
+
+
+@pytest.mark.parametrize(
+    "word",
+    "hour four your size prize advise exercise promised river water number doctor analysis this 水位 noise".split(),
+)
+def test_words_that_only_look_alike_keep_their_spelling(word: str) -> None:
+    assert respelled(word) == ""
+
+
+def test_another_spelling_finds_what_the_question_does_not(shelf: Any, table: Synonyms) -> None:
+    shelf.add("a.md", "The armor was traveling by rail.")
+    parts = shelf.parts(synonyms=table.variants)
+    for on in (False, True):
+        options = Options(mode="keyword", synonyms=on)
+        assert bool(compose(parts, options).retrieve(Query(text="armour", options=options)).hits) is on
+
+
+def test_traditional_and_simplified_characters_are_one(shelf: Any) -> None:
+    shelf.add("a.md", "高血壓的症狀")
+    assert uris(search(shelf, "高血压的症状", mode="keyword")) == ["a.md"]
 
 
 def test_a_home_adds_its_own_lines(tmp_path: Path) -> None:

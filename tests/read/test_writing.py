@@ -293,6 +293,37 @@ def test_reflection_ends_with_the_deadline(filled: Any) -> None:
     assert not answer.refused
 
 
+def test_a_further_round_ends_with_the_deadline_and_the_rounds_before_it_stand(filled: Any) -> None:
+    class Slow(Model):
+        given: list[float]  # how long each reply may take
+
+        def stream(
+            self, messages: Sequence[Message], *, deadline_seconds: float = 60.0, **rest: Any
+        ) -> Iterator[Piece]:
+            self.given.append(deadline_seconds)
+            return super().stream(messages, deadline_seconds=deadline_seconds, **rest)
+
+    late = [GOOD[:30], BackendError("no answer within 3 s")]
+    model = Slow(GOOD, MARKS % (5, 5, 5, 5), '{"queries": []}', late, MARKS % (9, 9, 9, 9))
+    model.given = []
+    *events, answer = engine(filled, model).stream(query(reflect=True, reflect_rounds=2, deadline_seconds=3.0))
+    assert isinstance(answer, Answer)
+    assert model.given[0] == 60.0 and all(seconds <= 3.0 for seconds in model.given[1:])
+    assert (answer.verdict.score, answer.model) == (5.0, "scripted") and "18 weeks" in answer.text
+    written = [step.note for step in answer.trace if step.stage == "generate"]
+    assert "which failed: no answer within 3 s" in written[1]
+    assert answer.degraded == () and not any(isinstance(event, Restart) for event in events)
+
+
+def test_that_the_time_was_over_is_said_whichever_round_stands(filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    worse = "Parents are entitled to 26 weeks of leave [1]."
+    model = Model(GOOD, MARKS % (6, 6, 6, 6), '{"queries": []}', worse, MARKS % (3, 3, 3, 3), "[]")
+    # The time is over while the second round is written: nobody is left to give it marks.
+    monkeypatch.setattr("headwater.engine._Run._left", lambda _: 9.0 if len(model.seen) < 4 else -1.0)
+    answer = engine(filled, model).ask(query(reflect=True, reflect_min_score=11.0))
+    assert answer.verdict.score == 6.0 and "reflection ended after round 2" in answer.degraded[-1]
+
+
 def test_without_a_model_the_citations_judge(filled: Any) -> None:
     answer = filled.engine().ask(query(reflect=True))
     rounds = [step.note for step in answer.trace if step.stage == "reflect"]

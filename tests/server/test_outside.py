@@ -16,8 +16,8 @@ import pytest
 from tests.server.conftest import Running
 
 from headwater.build import open_home
+from headwater.server.announcer import Announcer
 from headwater.server.app import create_app
-from headwater.server.webhooks import Announcer
 from headwater.server.worker import Worker
 from headwater.sources.web import Web
 from headwater.storage.ledger import Ledger
@@ -64,25 +64,27 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.server.webhooks.PAUSES", (0.01, 0.01, 0.01))
+    monkeypatch.setattr("headwater.server.announcer.PAUSES", (0.0,))
 
 
-def hook_at(url: str) -> dict[str, Any]:
-    return {"id": "h", "url": url, "secret": "the secret"}
-
-
-def delivered(ledger: Ledger, web: Web, url: str) -> bool:
+def told(ledger: Ledger, web: Web, url: str, *, steps: int = 10) -> tuple[int, str]:
+    """Tell an address of one job, with so many steps; how many messages wait then, and why."""
+    hook = ledger.journal.add_webhook("local", url=url, secret="the secret", events=["job.completed"])
+    whose: Any = {"owner": "local", "collection": "c", "document": url, "uri": url, "kind": "put", "work": {}}
+    ledger.jobs.finish(ledger.jobs.add(**whose).id, "completed")
     announcer = Announcer(ledger, web=lambda: web)
-    try:
-        return announcer.deliver(hook_at(url), b'{"event": "job.completed"}')
-    finally:
-        announcer.close()
+    for _ in range(steps):
+        announcer.step()
+    return ledger.outbox.waiting([hook]).get(hook, (0, ""))
 
 
 def test_a_message_is_signed_and_sent_until_it_arrives(ledger: Ledger) -> None:
     with Listener(500, 503, 204) as listener:
-        assert delivered(ledger, Web(allow_private=True), f"http://127.0.0.1:{listener.port}/hook?a=1&utm_source=x")
+        url = f"http://127.0.0.1:{listener.port}/hook?a=1&utm_source=x"
+        assert told(ledger, Web(allow_private=True), url) == (0, "")
     assert len(listener.got) == 3
+    assert len({body for _, body in listener.got}) == 1  # the same each time, so that it is known again
+    assert {headers["X-Headwater-Delivery"] for headers, _ in listener.got} == {json.loads(listener.got[0][1])["id"]}
     headers, body = listener.got[-1]
     signed = re.fullmatch(r"t=(\d+),v1=(\w+)", headers["X-Headwater-Signature"])
     assert signed is not None and abs(int(signed[1]) - time.time()) < 60
@@ -90,10 +92,26 @@ def test_a_message_is_signed_and_sent_until_it_arrives(ledger: Ledger) -> None:
     assert headers["Content-Type"] == "application/json" and json.loads(body)["event"] == "job.completed"
 
 
-def test_one_that_never_arrives_is_given_up(ledger: Ledger) -> None:
+def test_one_that_never_arrives_is_kept_for_a_day(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     with Listener(500) as listener:
-        assert not delivered(ledger, Web(allow_private=True), f"http://127.0.0.1:{listener.port}/")
-    assert len(listener.got) == 4
+        url = f"http://127.0.0.1:{listener.port}/"
+        assert told(ledger, Web(allow_private=True), url) == (1, "status 500")
+        assert len(listener.got) == 10
+        monkeypatch.setattr("headwater.server.announcer.KEPT_SECONDS", 0.0)
+        announcer = Announcer(ledger, web=lambda: Web(allow_private=True))
+        assert [announcer.step(), announcer.step()] == [1, 0]
+    assert len(listener.got) == 11
+
+
+def test_one_that_is_refused_does_not_hold_the_others_up_for_long(ledger: Ledger) -> None:
+    with Listener(400, 400, 400, 400, 204) as listener:
+        url = f"http://127.0.0.1:{listener.port}/"
+        assert told(ledger, Web(allow_private=True), url, steps=1) == (1, "status 400")
+        whose: Any = {"owner": "local", "collection": "c", "document": "2", "uri": "two", "kind": "put", "work": {}}
+        ledger.jobs.finish(ledger.jobs.add(**whose).id, "completed")
+        announcer = Announcer(ledger, web=lambda: Web(allow_private=True))
+        assert [announcer.step() for _ in range(5)] == [1, 1, 1, 1, 0]
+    assert [json.loads(body)["data"]["uri"] for _, body in listener.got] == [*[url] * 4, "two"]
 
 
 def test_a_private_address_is_not_told_whatever_its_name_says(ledger: Ledger) -> None:
@@ -105,7 +123,9 @@ def test_a_private_address_is_not_told_whatever_its_name_says(ledger: Ledger) ->
 
     with Listener() as listener:
         for host in ("127.0.0.1", "[::ffff:127.0.0.1]", "inside.test", "both.test"):
-            assert not delivered(ledger, Web(resolve=resolve), f"http://{host}:{listener.port}/")
+            assert told(ledger, Web(resolve=resolve), f"http://{host}:{listener.port}/") == (0, "")
+            (hook,) = ledger.journal.webhooks("local")
+            assert ledger.journal.remove_webhook("local", hook["id"])
     assert listener.got == [] and looked_up == ["inside.test", "both.test"]  # each once: another try cannot help
 
 
@@ -122,14 +142,14 @@ def test_a_name_is_connected_to_by_the_number_that_was_judged(ledger: Ledger, mo
         monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", connect)
         answers = iter([[PUBLIC], [PUBLIC], ["127.0.0.1"], ["127.0.0.1"]])
         web = Web(resolve=lambda host, port: next(answers))
-        assert not delivered(ledger, web, "http://rebind.test/hook")
+        assert told(ledger, web, "http://rebind.test/hook") == (0, "")
     assert connected == [PUBLIC, PUBLIC]
     assert {headers["Host"] for headers, _ in listener.got} == {"rebind.test"}
 
 
 def test_a_redirect_of_a_webhook_is_not_followed(ledger: Ledger) -> None:
     with Listener() as inside, Listener(307, location=f"http://127.0.0.1:{inside.port}/") as listener:
-        assert not delivered(ledger, Web(allow_private=True), f"http://127.0.0.1:{listener.port}/")
+        assert told(ledger, Web(allow_private=True), f"http://127.0.0.1:{listener.port}/") == (0, "")
     assert len(listener.got) == 4 and inside.got == []
 
 
@@ -148,8 +168,8 @@ def test_finished_jobs_are_told_to_their_owner_only(tmp_path: Path) -> None:
             assert time.monotonic() < end
             time.sleep(0.05)
         assert server.stop() == 0
-    told = [json.loads(body)["data"] for _, body in listener.got]
-    assert [one["uri"] for one in told] == ["text:/anna"] and "owner" not in told[0]
+    jobs = [json.loads(body)["data"] for _, body in listener.got]
+    assert [one["uri"] for one in jobs] == ["text:/anna"] and "owner" not in jobs[0]
 
 
 # ------------------------------------------------------------------------------------------------ pages
@@ -270,7 +290,8 @@ def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_threads_of_webhooks_end_with_the_server(ledger: Ledger) -> None:
     announcer = Announcer(ledger, web=lambda: Web(allow_private=True))
-    announcer._sending.submit(lambda: None).result()
+    announcer.start()
+    assert any(thread.name == "headwater-webhooks" for thread in threading.enumerate())
     announcer.close()
     end = time.monotonic() + 5
     while any(thread.name.startswith("headwater-webhooks") for thread in threading.enumerate()):

@@ -227,6 +227,8 @@ def test_the_log_has_the_fields_and_no_text(client: httpx2.Client, server: Runni
     told = next(line for line in lines if line.get("request_id") == "abc-123" and "kb_ids" in line)
     assert told["message"] == "Retrieval completed"
     assert {"vector_count", "fulltext_count", "final_count", "latency_ms", "owner"} <= set(told)
+    assert told["vector_count"] >= told["final_count"]  # nothing holds the word, so every hit is the vectors'
+    assert told["fulltext_count"] == 0
     log = server.log.read_text()
     assert secret not in log and "26 weeks" not in log and "hw_" not in log
 

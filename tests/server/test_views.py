@@ -95,6 +95,11 @@ def test_what_is_of_the_whole_server_needs_the_right_to_it(shelf: Any, server: R
         assert nobody.get(path).status_code == 401
 
 
+def test_a_job_is_listed_with_the_title_of_its_document(shelf: Any) -> None:
+    jobs = shelf["anna"].get("/api/v1/jobs").json()["data"]["jobs"]
+    assert {job["document_id"]: job["title"] for job in jobs}[shelf["pump"]] == "Pump"
+
+
 def test_a_document_is_indexed_again(shelf: Any, settled: Any) -> None:
     job = shelf["anna"].post(f"/api/v1/documents/{shelf['pump']}/reindex").json()["data"]["job_id"]
     assert settled(shelf["anna"], job)["state"] == "completed"

@@ -543,3 +543,22 @@ def test_a_page_that_a_browser_sends_is_not_fetched(kb: headwater.KnowledgeBase)
     assert record.tags == ("hr",) and record.title == "Leave"
     again = kb.add_html(LEAVE, url=url, client_source="extension", selection="26 weeks", labels=Labels(tags=("hr",)))
     assert again.unchanged == 1
+
+
+def test_a_site_is_asked_for_its_rules_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.html("/open", LEAVE)
+    site.pages["/robots.txt"] = Page(status=503)
+    web = open_web()
+    for _ in range(2):
+        with pytest.raises(PageError, match="later") as told:
+            web.fetch(site.url("/open"))
+        assert told.value.again
+    assert site.paths() == ["/robots.txt"]
+    now = time.monotonic()
+    monkeypatch.setattr("headwater.sources.web.time.monotonic", lambda: now + 61)
+    site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /closed\n")
+    assert b"26 weeks" in body(web, site.url("/open")) and b"26 weeks" in body(web, site.url("/open"))
+    assert site.paths().count("/robots.txt") == 2
+    monkeypatch.setattr("headwater.sources.web.time.monotonic", lambda: now + 61 + 25 * 3600)
+    body(web, site.url("/open"))
+    assert site.paths().count("/robots.txt") == 3

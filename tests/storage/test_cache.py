@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headwater.build import open_home
 from headwater.filters import ALL, Compare, Filter, Has, Not, conjoin, parse
+from headwater.retrieve import compose
 from headwater.storage.cache import MOST_HITS, ResultCache, key_of
 from headwater.types import Hit, Labels, Options, Query, Results
 
@@ -183,3 +185,38 @@ def test_the_setting_is_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for word in ("flood", "1998", "flood"):
             assert "cache" not in kb.search(word).timings_ms
         assert len(kb.results_cache) == size
+
+
+class Slow(ResultCache):
+    """One that takes its time and knows nothing."""
+
+    def get(self, key: bytes, *, within_seconds: float = 0.0) -> Results | None:
+        time.sleep(0.3)
+        return None
+
+
+def test_time_spent_on_asking_a_cache_is_taken_off_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    class Watching:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def retrieve(self, query: Query) -> Results:
+            given.append(query.options.deadline_seconds)
+            found: Results = self.inner.retrieve(query)
+            return found
+
+    monkeypatch.setattr("headwater.build.compose", lambda parts, options: Watching(compose(parts, options)))
+    with open_home(tmp_path / "kb") as kb:
+        kb.add_text("The flood of 1998.", uri="a.txt")
+        plain = kb.search("flood", options={"deadline_seconds": 2.0})
+        assert given == [2.0]
+        vars(kb)["results_cache"] = Slow(10)
+        results = kb.search("flood", options={"deadline_seconds": 2.0})
+        assert 0 < given[-1] <= 1.7
+        assert results.query.options.deadline_seconds == 2.0 and results.hits == plain.hits
+        kb.search("flood", options={"deadline_seconds": 0.1})
+        assert given[-1] == pytest.approx(0.005), "a search that has no time is made all the same, and says so"

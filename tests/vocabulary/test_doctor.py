@@ -166,3 +166,12 @@ def test_thousands_of_gaps_and_hidden_stretches_take_no_time() -> None:
     coverage, _ = examine(Document(uri="a", text=text, hidden=hidden), chunks)
     assert time.process_time() - began < 5
     assert coverage["in_chunks"] == pytest.approx(1 - 20_000 / (len(text) - 200_000), abs=0.001)
+
+
+@given(st.text(max_size=200), st.integers(1, 9))
+def test_a_text_in_pieces_is_examined_as_the_whole(text: str, size: int) -> None:
+    document = Document(uri="a", text=text)
+    whole = examine(document, ())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headwater.doctor._PIECE_CHARS", size)
+        assert examine(document, ()) == whole

@@ -1,6 +1,7 @@
 """Texts that say nearly the same are of a family; texts that do not are not. In Chinese as in English."""
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -82,3 +83,20 @@ def test_stored_sketches_of_alike_texts_meet_in_a_band() -> None:
         alone += bool(keys & set(bands(packed(sketch("".join(chosen.choices(letters, k=2_000)))), "ann")))
         assert not keys & set(bands(packed(sketch(text)), "bob")), "what is somebody else's is never alike"
     assert met >= 55 and alone <= 5
+
+
+@given(st.text(st.sampled_from("ab,。 水位早晨Q7𠮷\n"), max_size=200), st.integers(1, 9))
+def test_a_text_in_pieces_has_the_sketch_of_the_whole(text: str, size: int) -> None:
+    whole = sketch(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headwater.likeness.PIECE_CHARS", size)
+        assert np.array_equal(sketch(text), whole)
+
+
+def test_a_long_text_takes_little_memory_beside_itself() -> None:
+    text = ENGLISH * 20_000
+    tracemalloc.start()
+    sketch(text)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(text) > 6_000_000 and peak < 8 * len(text), "40 bytes a character at once would be 240 MB"

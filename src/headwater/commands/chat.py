@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.commands.flags import options
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, NotFound, UsageError
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
@@ -65,29 +65,43 @@ def chat(
 
 
 @click.command()
-@click.argument("answer_id")
-@click.option("--again", is_flag=True, help="Ask the same question now, and say whether the answer is the same.")
+@click.argument("answer_id", default="")
+@click.option("--stale", is_flag=True, help="All answers that are kept and whose sources have changed since.")
+@click.option("--again", is_flag=True, help="Ask the same question now, and say what is different in the answer.")
 @options("home", "json")
-def replay(*, answer_id: str, again: bool, home: Path | None, as_json: bool) -> None:
+def replay(*, answer_id: str, stale: bool, again: bool, home: Path | None, as_json: bool) -> None:
     """Show an answer again as it was, and say whether its sources have changed since.
 
     \b
     Example:
       headwater replay 3f1c9a2b7d504e86
+      headwater replay --stale --again
     """
     from headwater.build import open_home
 
+    if bool(answer_id) == stale:
+        raise UsageError("say which answer: its id, as `headwater chat` shows it, or --stale for all that are stale")
     with open_home(home, create=False) as kb:
-        kept = kb.replay(answer_id)
-        now = kb.ask(kept.asked, where=kept.where, options=dict(kept.options)) if again else None
+        found = kb.stale() if stale else [kb.replay(answer_id)]
+        asked = [kb.ask(one.asked, where=one.where, options=dict(one.options)) if again else None for one in found]
     if as_json:
         from headwater.shapes import to_json
-        from headwater.turns import plain_answer
 
-        shown = plain_answer(kept)
-        click.echo(to_json({**shown, "again": {"text": now.text, "same": now.text == kept.text}} if now else shown))
-    else:
+        shown = [_plain(kept, now) for kept, now in zip(found, asked, strict=True)]
+        click.echo(to_json(shown if stale else shown[0]))
+        return
+    for number, (kept, now) in enumerate(zip(found, asked, strict=True)):
+        click.echo("\n" if number else "", nl=False)
         _print_kept(kept, now)
+    if not found:
+        click.echo("no answer that is kept is stale")
+
+
+def _plain(kept: "KeptAnswer", now: "Answer | None") -> dict[str, Any]:
+    from headwater.turns import plain_answer
+
+    shown = plain_answer(kept)
+    return {**shown, "again": {"text": now.text, "same": now.text == kept.text}} if now else shown
 
 
 def _print_kept(kept: "KeptAnswer", now: "Answer | None") -> None:
@@ -100,13 +114,27 @@ def _print_kept(kept: "KeptAnswer", now: "Answer | None") -> None:
             f'{_clip(citation.quote)}"'
         )
     by = kept.model or "the documents' own sentences"
-    click.echo(f"\nanswered {kept.created} by {by}, from generation {kept.generation} of the index")
+    click.echo(f"\n{kept.id}: answered {kept.created} by {by}, from generation {kept.generation} of the index")
     if kept.stale:
         click.echo(f"stale: {len(kept.stale)} of its sources changed since: {', '.join(kept.stale)}")
     for note in kept.degraded:
         click.echo(f"  note: {note}", err=True)
     if now is not None:
-        click.echo("asked again: the answer is the same" if now.text == kept.text else f"asked again:\n\n{now.text}")
+        click.echo("asked again: the answer is the same" if now.text == kept.text else "asked again:\n")
+        for line in _differences(kept.text, now.text):
+            click.echo(line)
+
+
+def _differences(before: str, after: str) -> list[str]:
+    """The sentences of both, those that are gone behind a minus and those that are new behind a plus."""
+    if before == after:
+        return []
+    from difflib import ndiff
+
+    from headwater.tokens import sentences
+
+    old, new = ([text[slice(*span)].strip() for span in sentences(text)] for text in (before, after))
+    return [line for line in ndiff(old, new) if not line.startswith("?")]
 
 
 class _Talk:
@@ -191,6 +219,9 @@ class _Talk:
         self.conversation, self.last = found.id, None
         for turn in found.turns[-4:]:
             click.echo(f"{'> ' if turn.role == 'user' else ''}{turn.content}")
+            with suppress(NotFound):  # kept no longer
+                if turn.answer_id and (stale := self.kb.replay(turn.answer_id).stale):
+                    click.echo(f"  (stale: its sources changed since: {', '.join(stale)})")
 
     def _sources(self, _: str) -> None:
         if self.last is None:
@@ -202,6 +233,8 @@ class _Talk:
         if self.last.refused:
             for hit in self.last.hits[:3]:
                 click.echo(f'  - {hit.uri}:{hit.chunk.span.start}-{hit.chunk.span.end}  "{_clip(hit.chunk.text)}"')
+        if self.last.id:
+            click.echo(f"  kept: headwater replay {self.last.id}")
 
     def _model(self, name: str) -> None:
         if not name:

@@ -1,5 +1,6 @@
 """The commands that manage documents and the home they live in."""
 
+import shutil
 import sys
 import time
 from dataclasses import fields, replace
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
     from headwater.strategies import Cost
     from headwater.types import Report
 
-# A line of progress this often where there is no terminal to draw a bar on.
-PROGRESS_LINE_SECONDS = 2.0
+# Where there is no terminal to draw a bar on: the first line of progress after so long, each next one after twice as
+# long as the one before, up to so long. What ends at once says nothing, and what takes hours fills no log.
+FIRST_LINE_SECONDS = 0.5
+PROGRESS_LINE_SECONDS = 10.0
+# What each part of the work consists of, as the indexer counts it.
+PARTS_OF_WORK = {
+    "parse": ("read", "parse", "chunk", "check"),
+    "embed": ("embed",),
+    "store": ("text index", "vector index", "catalog"),
+}
 STANDARD_INPUT = "-"
 
 
@@ -265,6 +274,7 @@ class ProgressLines:
 
     def __init__(self, *, enabled: bool) -> None:
         self.enabled, self.last, self.on_terminal = enabled, time.monotonic(), sys.stderr.isatty()
+        self.pause = FIRST_LINE_SECONDS
 
     def __enter__(self) -> "ProgressLines":
         return self
@@ -276,14 +286,23 @@ class ProgressLines:
     def show(self, progress: "Progress") -> None:
         """Show how far the work has come."""
         now = time.monotonic()
-        if not self.enabled or (not self.on_terminal and now - self.last < PROGRESS_LINE_SECONDS):
+        if not self.enabled or (not self.on_terminal and now - self.last < self.pause):
             return
-        self.last = now
-        counts = f"{progress.done}/{progress.total} documents, {progress.chunks} chunks"
-        seconds = progress.stage_seconds.get(progress.stage, 0.0)
-        stage = f"{progress.stage} ({seconds:.0f} s so far)" if seconds >= 1 else progress.stage
-        line = f"{counts}, {progress.prepared} parsed  {stage} {Path(progress.uri).name}"
-        click.echo(f"\r\033[K{line[:100]}" if self.on_terminal else line, err=True, nl=not self.on_terminal)
+        self.last, self.pause = now, min(2 * self.pause, PROGRESS_LINE_SECONDS)
+        line = progress_line(progress)
+        if self.on_terminal:
+            line = f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}"
+        click.echo(line, err=True, nl=not self.on_terminal)
+
+
+def progress_line(progress: "Progress") -> str:
+    """How far the work has come, what is done now, and what each part of it took so far."""
+    counts = f"{progress.done}/{progress.total} documents, {progress.chunks} chunks"
+    parsed = f", {progress.prepared} parsed" if progress.prepared else ""
+    taken = {part: sum(progress.stage_seconds.get(one, 0.0) for one in of) for part, of in PARTS_OF_WORK.items()}
+    times = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in taken.items())
+    now = " ".join(filter(None, (progress.stage, Path(progress.uri).name)))
+    return f"{counts}{parsed}  {now}  ({times})"
 
 
 def cost_line(cost: "Cost") -> str:

@@ -12,7 +12,7 @@ import click
 
 from headwater.commands.flags import options
 from headwater.errors import UsageError
-from headwater.places import default_home
+from headwater.places import default_home, make_home
 
 GRACE_SECONDS = 30  # for streams under way when the server is told to stop
 # How long one thread of Python may go on before another has its turn; 5 ms are usual. A search gives its turn away at
@@ -28,7 +28,13 @@ HEAPS, _ARENA_MAX = 2, -8
 
 @click.command()
 @click.option("--host", metavar="ADDRESS", help="Where to listen; this machine only by default.")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="On which port; 0 for any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    envvar="PORT",  # as whoever runs containers for others hands it out
+    help="On which port, also as PORT; 0 for any that is free.",
+)
 @click.option("--insecure", is_flag=True, help="Listen elsewhere without a key: everybody is the local owner.")
 @click.option("--no-worker", is_flag=True, help="Only answer; `headwater worker` indexes.")
 @options("preset", "home")
@@ -48,7 +54,12 @@ def serve(
     sys.setswitchinterval(TURN_SECONDS)
     _keep_few_heaps()
     path = home or default_home()
-    path.mkdir(parents=True, exist_ok=True)
+    make_home(path)
+    if not os.access(path, os.W_OK):
+        raise UsageError(
+            f"{str(path)!r} cannot be written to, and a server keeps its jobs, keys and history there; "
+            "name another home with --home, or search this one with `headwater search`"
+        )
     config = settings.load(path, preset=preset)
     server_settings = config.server()
     address = host or server_settings.host

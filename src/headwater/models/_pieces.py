@@ -57,16 +57,20 @@ class Pieces:
     def segment(self, texts: Sequence[list[str]]) -> list[list[int]]:
         """The pieces of each text. A few are cut here; for many, the tokenizer's own threads are worth loading."""
         if len(texts) <= FEW_TEXTS:
-            return [[piece for run in runs for piece in self._cut(run, self._looked_up(run))] for runs in texts]
+            words = self._words([run for runs in texts for run in runs if run.isascii()])
+            return [
+                [p for run in runs for p in ((words[run],) if run in words else self._cut(run, self._looked_up(run)))]
+                for runs in texts
+            ]
         numbers = self._numbers
-        words = {run for runs in texts for run in runs if run.isascii() and run in numbers}
-        strange = sorted({run for runs in texts for run in runs if run not in words})
+        known = {run for runs in texts for run in runs if run.isascii() and run in numbers}
+        strange = sorted({run for runs in texts for run in runs if run not in known})
         self._cut_here[0] += sum(map(len, strange))
         if self._cut_here[0] > CHARS_BEFORE_LOADING:
             cut = self._cut_many(strange)
         else:
             cut = {run: self._cut(run, self._numbers) for run in strange}
-        return [[piece for run in runs for piece in ((numbers[run],) if run in words else cut[run])] for runs in texts]
+        return [[piece for run in runs for piece in ((numbers[run],) if run in known else cut[run])] for runs in texts]
 
     def _cut(self, run: str, numbers: Mapping[str, int]) -> list[int]:
         """The likeliest pieces of a run: the Viterbi path that `tokenizers` takes, ties and all."""
@@ -91,6 +95,10 @@ class Pieces:
                 found.append(last[place])
             place = came_from[place]
         return found[::-1]
+
+    def _words(self, runs: Sequence[str]) -> dict[str, int]:
+        """Those of the runs that are a piece as they are: all are looked for at once."""
+        return {run: number for run, number in zip(runs, self._find(runs), strict=True) if number >= 0} if runs else {}
 
     def _looked_up(self, run: str) -> dict[str, int]:
         """The pieces inside a run, found in the file."""
@@ -143,8 +151,10 @@ class Pieces:
         return self._find([UNKNOWN])[0]
 
     def _cut_many(self, runs: Sequence[str]) -> dict[str, list[int]]:
-        cut = self._tokenizer.encode_batch_fast(runs, add_special_tokens=False)
-        return {run: [n for n in found.ids if n != self._unknown] for run, found in zip(runs, cut, strict=True)}
+        cut, unknown = self._tokenizer.encode_batch_fast(runs, add_special_tokens=False), self._unknown
+        found = [one.ids for one in cut]
+        known = ([n for n in ids if n != unknown] if unknown in ids else ids for ids in found)
+        return dict(zip(runs, known, strict=True))
 
 
 _LOADING = Lock()

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from headwater.characters import CJK_CHAR
 from headwater.highlight import STOP_WORDS, Terms
 from headwater.models._meaning import Floats, Nearness, nearness
 from headwater.statements import Statement, statements
@@ -23,6 +24,10 @@ HEADING_CREDIT: Final = 0.95  # title, section, heading, head of the table: what
 BEFORE_CREDIT: Final = 0.45  # the sentence before: what "it" and "this" stand for
 AFTER_CREDIT: Final = 0.13  # the sentence after: a question in the text, answered before it, is rare
 CODE_WEIGHT: Final = 2.0  # a part number is what the question is about
+# Of a sentence, in the question's script: with less than that its words are those of another language. Words with a
+# capital letter are no English ones for that: names stand in every language.
+OWN_SCRIPT_SHARE: Final = 1 / 3
+CJK_OF_A_WORD: Final = 2  # characters that say what one Latin word says
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ CUES: Final = (
 # Names have capital letters, or the dot of a foreign name; the text must not be folded to see them.
 WHO: Final = re.compile(r"\bwho(?:m|se)?\b|谁|哪一?位|什么人|何人")
 NAME: Final = re.compile(r"\b[A-Z][\w'-]+ (?:[a-z]{1,3} )?[A-Z][\w'-]+|\w·\w")
+_LATIN_WORD: Final = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,10 @@ class Question:
         return Question(context.query.text, terms, read, weights, whole, covered)
 
     @cached_property
+    def language(self) -> str:
+        return language(self.text)
+
+    @cached_property
     def places(self) -> list[tuple[int, int]]:
         """Every sentence: the number of its passage, and its place there."""
         return [(number, place) for number, one in enumerate(self.passages) for place in range(len(one.statements))]
@@ -103,6 +113,16 @@ class Question:
         """The same with what stands around the sentence."""
         passage = self.passages[number]
         return sum(self.weights[unit] * passage.credit(unit, place) for unit in self.terms.units) / self.whole
+
+    def foreign(self, number: int, place: int) -> bool:
+        """Whether a sentence is in another language than the question. One in both that has its words is not."""
+        passage = self.passages[number]
+        if passage.language == self.language:
+            return False
+        text = passage.said(place)
+        chinese, latin = len(CJK_CHAR.findall(text)) / CJK_OF_A_WORD, _LATIN_WORD.findall(text)
+        own = chinese if self.language == "zh" else sum(map(str.islower, latin))
+        return not passage.units[place] or own < OWN_SCRIPT_SHARE * (chinese + len(latin))
 
     def meant(self) -> Meant | None:
         """What the sentences mean of the question; None where the model knows nothing of it."""

@@ -39,6 +39,8 @@ OLLAMA_PORT: Final = 11434
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 # A short prompt is mostly the marks around it, and says little about how a model cuts text.
 TELLING_TOKENS: Final = 200
+# A short sentence: a reply that may not be as long as that is not asked for.
+LEAST_REPLY_TOKENS: Final = 16
 # How often a request is sent again without something that the server does not take.
 MOST_ADJUSTMENTS: Final = 6
 
@@ -144,9 +146,9 @@ class OpenAIChat:
     ) -> Iterator[Piece]:
         """Pieces of text as they come; the last one has the calls, the usage and why it ended."""
         estimate = count_tokens("\n".join(message.content for message in messages))
-        self._refuse_beyond_the_cap(round(estimate * self._ratio))
+        limit = self._within_the_cap(max_tokens or self.max_tokens, asked=round(estimate * self._ratio))
         waits = Waits(**self._waits, total_seconds=deadline_seconds)
-        answer, whole = self._open(messages, tools=tools, schema=schema, max_tokens=max_tokens, waits=waits)
+        answer, whole = self._open(messages, tools=tools, schema=schema, max_tokens=limit, waits=waits)
         reply = Reply(reasons=bool(_REASONS.search(self.model)), cleaned=self._endpoint.cleaned)
         spoken: list[str] = []
         try:
@@ -169,7 +171,7 @@ class OpenAIChat:
         *,
         tools: Sequence[Tool],
         schema: Mapping[str, Any] | None,
-        max_tokens: int | None,
+        max_tokens: int,
         waits: Waits,
     ) -> tuple[http.Reply, bool]:
         """The server's answer as it begins; what it does not take is left out, one after the other."""
@@ -198,14 +200,14 @@ class OpenAIChat:
         *,
         tools: Sequence[Tool],
         schema: Mapping[str, Any] | None,
-        max_tokens: int | None,
+        max_tokens: int,
     ) -> dict[str, Any]:
         left_out = frozenset(self._left_out)
         limit = "max_completion_tokens" if "max_tokens" in left_out else "max_tokens"
         body: dict[str, Any] = {
             "model": self.model,
             "messages": _messages(messages, system="system" not in left_out),
-            limit: max_tokens or self.max_tokens,
+            limit: max_tokens,
         }
         if "temperature" not in left_out:
             body["temperature"] = self._temperature
@@ -255,15 +257,18 @@ class OpenAIChat:
 
     # --------------------------------------------------------------------------------------- accounts
 
-    def _refuse_beyond_the_cap(self, tokens: int) -> None:
+    def _within_the_cap(self, limit: int, *, asked: int) -> int:
+        """How long a reply may be that is to have `limit` tokens. Raises where too little is left of the day's cap."""
         if not self._cap or self._ledger is None:
-            return
+            return limit
         spent = self._ledger.spent_today()
-        if spent + tokens > self._cap:
-            raise BackendError(
-                f"the cap of {self._cap:,} tokens a day is reached ({spent:,} used since midnight UTC, this request "
-                f"needs about {tokens:,}); raise tokens_a_day, or wait until tomorrow"
-            )
+        left = self._cap - spent - asked
+        if left >= min(LEAST_REPLY_TOKENS, limit):
+            return min(left, limit)
+        raise BackendError(
+            f"the cap of {self._cap:,} tokens a day is reached ({spent:,} used since midnight UTC, this request "
+            f"needs about {asked:,} and its reply); raise tokens_a_day, or wait until tomorrow"
+        )
 
     def _account(self, reply: Reply, estimate: int, spoken: str) -> Usage:
         counted = Usage(

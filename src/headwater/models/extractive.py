@@ -29,7 +29,7 @@ from headwater.models._reading import CUES, NAME, WHO, Meant, Passage, Question
 from headwater.models._worth import Features, worth
 from headwater.protocols import Embedder
 from headwater.statements import reading
-from headwater.tokens import Cutter, fold, is_cjk, language
+from headwater.tokens import Cutter, fold, is_cjk
 from headwater.types import Context
 
 SHORT_CHARS: Final = 15  # in Chinese; other scripts write about three characters for one
@@ -92,7 +92,6 @@ class ExtractiveGenerator:
         folded = question.terms.folded
         cues = [cue.given for cue in CUES if cue.asked.search(folded)]
         wants_name = bool(WHO.search(folded))
-        asked_in = language(question.text)
         words = [question.credited(*where) for where in question.places]
         wordless = 1 - min(1.0, max(words, default=0.0))
         made: list[Features] = []
@@ -100,7 +99,7 @@ class ExtractiveGenerator:
             passage, statement = question.passages[number], question.passages[number].statements[place]
             text = passage.said(place)
             first = 1 / (1 + place)
-            foreign = float(asked_in != passage.language)
+            foreign = float(question.foreign(number, place))
             meaning = float(meant.shares[index]) if meant else 0.0
             cue = float(sum(bool(one.search(passage.folded, *statement[:2])) for one in cues))
             made.append(

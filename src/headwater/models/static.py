@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class StaticEmbedder:
     """The bundled bilingual model. Loads on the first call; safe for use from several threads."""
 
+    instant = True  # it waits for nobody, so a search calls it without a thread
     BATCH = 1024  # texts segmented at a time: bounds memory, and is enough to keep all cores busy
 
     def __init__(self, *, dim: int = 256) -> None:

@@ -18,6 +18,9 @@ _SHARE: Final = 0.3
 _BAND_SHARE: Final = 0.4
 # Points by which the same line differs from page to page.
 _STEP: Final = 4.0
+# A raised mark is smaller than this share of the words beside it, and stands by that share of their size higher.
+_SMALLER: Final = 0.85
+_HIGHER: Final = 0.1
 _NUMBERS: Final = re.compile(r"\d+|(?<![^\W\d_])[ivxlcdm]+(?![^\W\d_])", re.IGNORECASE)
 _PAGE_NUMBER: Final = re.compile(
     r"(?:page|p\.|seite|第)?\s*[-–—]?\s*(?:\d{1,5}|[ivxlcdm]{1,8})\s*[-–—]?\s*"
@@ -58,8 +61,11 @@ class Furniture:
         return {id(line) for line in _edge_lines(page) if self._is_furniture(line, page)}
 
     def _is_furniture(self, line: Line, page: Page) -> bool:
-        if _PAGE_NUMBER.fullmatch(line.text.strip()) and _is_outermost(line, page):
-            return True
+        if _PAGE_NUMBER.fullmatch(line.text.strip()):
+            if _is_mark(line, page):
+                return False
+            if _is_outermost(line, page):
+                return True
         height = _height(line, page)
         repeats = sum(self._texts[_words(line.text), height + step] for step in (-1, 0, 1))
         enough = min(_REPEATS, max(2, self._pages))
@@ -80,6 +86,17 @@ def _is_beside_number(line: Line, page: Page) -> bool:
         other is not line
         and line.area.top < other.area.middle < line.area.bottom
         and _PAGE_NUMBER.fullmatch(other.text.strip())
+        for other in page.lines
+    )
+
+
+def _is_mark(line: Line, page: Page) -> bool:
+    """Whether a number is the mark of a footnote: smaller and higher than the words that follow it at once."""
+    return any(
+        line.size < _SMALLER * other.size
+        and line.baseline < other.baseline - _HIGHER * other.size
+        and other.area.top < line.area.middle < other.area.bottom
+        and -other.size / 2 < other.area.left - line.area.right < other.size
         for other in page.lines
     )
 

@@ -39,6 +39,8 @@ _SIZE_STEP: Final = 0.06
 _MONO_WIDTH: Final = 0.6
 # How far back the end of a paragraph is looked at for joining the next line to it.
 _TAIL: Final = 400
+# So many tables and captions may float between two parts of a paragraph, and any number of notes.
+_MAX_FLOATING: Final = 4
 # So many lines with leaders make a table of contents.
 _CONTENTS_LINES: Final = 3
 
@@ -51,7 +53,7 @@ _ENDS_WITH_NUMBER: Final = re.compile(r"\s(?:\d{1,5}|[ivxlcdm]{1,8})$", re.IGNOR
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 _Extents = dict[tuple[int, int], tuple[float, float]]  # left and right edge, by page and column
-ParagraphKind = Literal["text", "table", "caption", "code", "contents"]
+ParagraphKind = Literal["text", "table", "caption", "code", "contents", "note"]
 
 
 @dataclass(slots=True)
@@ -160,9 +162,15 @@ def _extend(table: Table, rest: Table) -> None:
 
 
 def _paragraph(lines: list[Line]) -> Paragraph:
+    if lines[0].note:
+        return Paragraph(kind="note", lines=lines)
     if all(line.mono for line in lines):
         return Paragraph(kind="code", lines=lines)
     return Paragraph(kind="caption" if is_caption(lines) else "text", lines=lines)
+
+
+def _place(line: Line) -> tuple[int, int, int]:
+    return line.page, line.column, line.note
 
 
 def _same_style(before: Line, line: Line) -> bool:
@@ -178,15 +186,15 @@ def _breaks(
 ) -> bool:
     """Whether a line starts a new paragraph after these."""
     before = lines[-1]
-    if (before.page, before.column) != (line.page, line.column) or not _same_style(before, line):
+    if before.note and (before.page, before.note) == (line.page, line.note):
+        return False
+    if _place(before) != _place(line) or not _same_style(before, line):
         return True
     step = line.baseline - before.baseline
     usual = leading.get(line.size, _DEFAULT_LEADING * line.size)
     if step > max(usual, line.size) * _PARAGRAPH_GAP or step < -line.size:
         return True
-    if line.mono:
-        return False
-    if before.hyphen:
+    if line.mono or before.hyphen:
         return False
     if _LEADER.search(before.text) or _ITEM.match(line.text) or opens_caption(line.text):
         return True
@@ -281,7 +289,9 @@ def _rejoined(paragraphs: list[Paragraph], extents: _Extents) -> list[Paragraph]
     justified = _justified(paragraphs, extents)
     for paragraph in paragraphs:
         place = len(whole) - 1
-        while place >= 0 and whole[place].kind in ("caption", "table") and len(whole) - place < 5:
+        floating = 0
+        while place >= 0 and whole[place].kind in ("caption", "table", "note") and floating < _MAX_FLOATING:
+            floating += whole[place].kind != "note"
             place -= 1
         if place >= 0 and _goes_on(whole[place], paragraph, extents, justified):
             floats = whole[place + 1 :]

@@ -93,6 +93,8 @@ class Line:
     baseline: float = 0.0  # of its first word
     hyphen: bool = False  # its last word goes on in the next line
     recognised: bool = False  # seen in a picture: its size is a guess
+    note: int = 0  # which footnote of its page it is part of, from 1
+    refers: Line | None = None  # of the first line of a footnote: the line with its mark
 
 
 @dataclass(slots=True)

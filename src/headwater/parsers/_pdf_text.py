@@ -107,6 +107,7 @@ def _share(place: float, whole: float) -> int:
 
 def _blocks(paragraphs: Sequence[Paragraph], spans: Sequence[Span], headings: set[int]) -> list[Block]:
     blocks: list[Block] = []
+    lines = {id(line): place for place, paragraph in enumerate(paragraphs) for line in paragraph.lines}
     for place, (paragraph, span) in enumerate(zip(paragraphs, spans, strict=True)):
         if paragraph.table is not None:
             rows = tuple(span.start + start for start, _end in paragraph.places)
@@ -116,6 +117,9 @@ def _blocks(paragraphs: Sequence[Paragraph], spans: Sequence[Span], headings: se
         elif paragraph.kind == "caption":
             about = _about(place, paragraphs, headings)
             blocks.append(Block(kind="caption", span=span, about=None if about is None else spans[about]))
+        elif paragraph.kind == "note":
+            about = lines.get(id(paragraph.lines[0].refers))
+            blocks.append(Block(kind="note", span=span, about=None if about is None else spans[about]))
     return blocks
 
 

@@ -21,6 +21,7 @@ from headwater.parsers._pdf_columns import in_order
 from headwater.parsers._pdf_furniture import Furniture
 from headwater.parsers._pdf_headings import find_headings
 from headwater.parsers._pdf_loose import with_loose_tables
+from headwater.parsers._pdf_notes import body_size, mark_notes
 from headwater.parsers._pdf_outline import Entry
 from headwater.parsers._pdf_paragraphs import Paragraph, paragraphs_of
 from headwater.parsers._pdf_read import read_page
@@ -146,10 +147,13 @@ def _read(pdf: Any) -> _Content:
     for first in range(0, len(pdf), _LOT):
         lot = [_page(pdf, number, recognise, content) for number in range(first, min(first + _LOT, len(pdf)))]
         furniture.learn(lot)
+        body = body_size(lot)
         for page in lot:
             page.lines = furniture.cleared(page)
             tables, lines = find_tables(page)
-            content.items += with_loose_tables(in_order(page, lines, tables=tables))
+            items = with_loose_tables(in_order(page, lines, tables=tables))
+            mark_notes(items, page, body=body)
+            content.items += items
             for number, aside in enumerate(page.asides, 1):
                 aside.column = -number
                 content.items.append(aside)
@@ -264,6 +268,7 @@ def _coverage(content: _Content, paragraphs: Sequence[Paragraph], *, headings: i
         "tables": len(tables),
         "tables_without_header": sum(not header_of(table) for table in tables),
         "captions": sum(paragraph.kind == "caption" for paragraph in paragraphs),
+        "notes": sum(paragraph.kind == "note" for paragraph in paragraphs),
         "garbled_share": round(garbled, 4),
     }
 

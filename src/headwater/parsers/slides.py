@@ -62,9 +62,7 @@ class _Found:
     tables: Tables = field(default_factory=Tables)
     notes: int = 0
     pictures: int = 0
-    charts: int = 0
     hidden: list[int] = field(default_factory=list)
-    untitled: int = 0
     bare: list[int] = field(default_factory=list)
     deep: bool = False  # something lies in more groups than are taken apart
     layouts: dict[str, list[Element]] = field(default_factory=dict)  # those of a layout and its master, read once
@@ -181,7 +179,6 @@ class _Slide:
         shapes = list(self._shapes(root))
         title = next((shape for shape in shapes if _placeholder(shape.element)[0] in _TITLES), None)
         words = one_line(_text(title.element)) if title is not None else ""
-        self.found.untitled += not words
         # A slide without a title is a section all the same, so that its text is not taken for the slide's before.
         heading = self.draft.heading(words or f"Slide {self.number}", 1)
         begin = self.draft.length
@@ -273,8 +270,8 @@ class _Slide:
         for reference in element.iter("{*}chart", "{*}relIds"):
             part = next((self.relations[v][1] for v in reference.attrib.values() if v in self.relations), "")
             words = _chart_words(self.package.xml(part)) if part else ""
-            if words and self.draft.block("image", words) is not None:
-                self.found.charts += 1
+            if words:
+                self.draft.block("image", words)
         if described:
             self.draft.block("image", described)
 

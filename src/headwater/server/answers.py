@@ -19,6 +19,7 @@ from headwater.server.streams import MAX_ANSWER_SECONDS, Streamed
 from headwater.types import Answer, Event, Restart, Sentence, Step
 
 router = APIRouter(prefix="/api/v1", tags=["answers"], responses=wire.ERRORS)
+LOOKED_THROUGH = 1000  # rows of an owner, for what a key for some collections may see of them
 
 
 class Ask(Asked):
@@ -169,9 +170,15 @@ def list_feedback(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     page_size: Annotated[int, Query(ge=1, le=1000)] = 30,
 ) -> JSONResponse:
-    """The caller's own, the latest first."""
-    rows, total = state.ledger.journal.feedback(caller.owner, limit=page_size, offset=(page - 1) * page_size)
-    return wire.ok({"feedback": rows, "total": total})
+    """The caller's own, the latest first; with a key for some collections, that about documents in them."""
+    start = (page - 1) * page_size
+    if not caller.collections:
+        rows, total = state.ledger.journal.feedback(caller.owner, limit=page_size, offset=start)
+        return wire.ok({"feedback": rows, "total": total})
+    rows, _ = state.ledger.journal.feedback(caller.owner, limit=LOOKED_THROUGH)
+    own = reach.visible(state, caller, [row["document"] for row in rows if row["document"]])
+    rows = [row for row in rows if row["document"] in own]
+    return wire.ok({"feedback": rows[start : start + page_size], "total": len(rows)})
 
 
 @router.get("/history", response_model=wire.Success, summary="Past searches")
@@ -181,14 +188,22 @@ def history(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     page_size: Annotated[int, Query(ge=1, le=1000)] = 30,
 ) -> JSONResponse:
-    """The caller's own, the latest first."""
-    rows, total = state.ledger.journal.history(caller.owner, limit=page_size, offset=(page - 1) * page_size)
-    return wire.ok({"history": rows, "total": total})
+    """The caller's own, the latest first; with a key for some collections, those that found nothing elsewhere."""
+    start = (page - 1) * page_size
+    if not caller.collections:
+        rows, total = state.ledger.journal.history(caller.owner, limit=page_size, offset=start)
+        return wire.ok({"history": rows, "total": total})
+    rows, _ = state.ledger.journal.history(caller.owner, limit=LOOKED_THROUGH)
+    found = {id.rpartition(":")[0] for row in rows for id in row["hits"]}
+    own = reach.visible(state, caller, found)
+    rows = [row for row in rows if row["hits"] and all(id.rpartition(":")[0] in own for id in row["hits"])]
+    return wire.ok({"history": rows[start : start + page_size], "total": len(rows)})
 
 
 @router.delete("/history", response_model=wire.Success, summary="Forget past searches")
 def clear_history(state: Shared, caller: Reader) -> JSONResponse:
     """All of the caller's own."""
+    reach.whole_owner(caller, "history")
     return wire.ok({"deleted": state.ledger.journal.clear_history(caller.owner)})
 
 

@@ -22,6 +22,7 @@ from headwater.errors import HeadwaterError
 from headwater.messages import Usage
 from headwater.server import (
     answers,
+    bookmarks,
     chats,
     chunks,
     completions,
@@ -35,12 +36,15 @@ from headwater.server import (
     page,
     retrieval,
     sessions,
+    subscriptions,
     webhooks,
     wire,
 )
+from headwater.server.announcer import Announcer
 from headwater.server.gate import Gate
 from headwater.server.meters import Meters
 from headwater.server.pools import Busy, Pool
+from headwater.server.readers import Readers
 from headwater.server.state import State
 from headwater.server.tracing import tracing_of
 from headwater.server.worker import Worker
@@ -48,11 +52,11 @@ from headwater.storage.ledger import Job, Ledger
 
 ROUTERS = (
     *(datasets, documents, chunks, retrieval, answers, chats, sessions, completions),
-    *(ingest, jobs, events, webhooks, operations),
+    *(ingest, bookmarks, jobs, subscriptions, events, webhooks, operations),
 )
 # Other protocols over the same state: each, where it is installed, is a module here with a `router`, or with
 # `install(app)` where it needs more than routes.
-PROTOCOLS = ("views", "openai", "vercel", "mcp")
+PROTOCOLS = ("views", "openai", "vercel", "dify", "mcp")
 RETRIEVAL_THREADS_PER_CORE = 2
 SHUTDOWN_SECONDS = 60.0
 
@@ -75,6 +79,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state = opened(home, chosen, open_access=open_access)
         app.state.headwater = state
+        state.announcer.start()
         if work:
             state.worker.start()
         logs.tell("Server started", home=str(home), version=__version__)
@@ -128,12 +133,12 @@ def opened(home: Path, config: Config, *, open_access: bool) -> State:
         tracing.used(model, usage)
 
     kb.on_usage = on_usage
-    announcer = webhooks.Announcer(ledger, web=lambda: kb.web)
+    announcer = Announcer(ledger, web=lambda: kb.web)
 
     def on_done(job: Job) -> None:
         meters.documents.labels(job.state).inc()
         logs.tell("Job ended", job=job.id, state=job.state, attempts=job.attempts, document=job.document)
-        announcer.announce(job)
+        announcer.wake()  # the ledger has the message already
 
     def on_pass(seconds: float, well: bool) -> None:
         meters.index_seconds.labels("ok" if well else "error").observe(seconds)
@@ -157,8 +162,10 @@ def opened(home: Path, config: Config, *, open_access: bool) -> State:
         open_access=open_access,
         announcer=announcer,
         tracing=tracing,
+        readers=Readers(kb, count=min(settings.readers, os.cpu_count() or 1), in_flight=lambda: state.retrieval.taken),
     )
     worker.in_flight = lambda: state.retrieval.taken + state.generation.taken
+    kb.elsewhere = state.readers.search
     operations.gauges(state)
     return state
 
@@ -169,6 +176,7 @@ def closed(state: State) -> None:
     began = time.monotonic()
     state.worker.stop(timeout_seconds=SHUTDOWN_SECONDS)
     state.retrieval.close()
+    state.readers.close()
     state.generation.close()
     state.announcer.close()
     state.ledger.close()

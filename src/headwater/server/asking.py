@@ -28,8 +28,16 @@ LIMITS: Mapping[str, float] = {
 }
 _FIXED = ("cache_size",)  # the server's business
 Id = Annotated[str, Field(max_length=200)]
-_COMPARISONS: Mapping[str, str] = {"=": "=", "==": "=", "is": "=", "≠": "!=", "!=": "!=", "not is": "!="}
-_ORDERS: Mapping[str, str] = {">": ">", "<": "<", "≥": ">=", ">=": ">=", "≤": "<=", "<=": "<="}
+# In RAGFlow's words and in Dify's.
+_COMPARISONS: Mapping[str, str] = {
+    **{"=": "=", "==": "=", "is": "="},
+    **{"≠": "!=", "!=": "!=", "not is": "!=", "is not": "!="},
+}
+_ORDERS: Mapping[str, str] = {
+    **{">": ">", "<": "<", "≥": ">=", ">=": ">=", "≤": "<=", "<=": "<="},
+    **{"after": ">", "before": "<"},
+}
+_LAST = "\U0010ffff"  # nothing that begins with a text comes after the text with this behind it
 
 
 class Scoped(wire.Body):
@@ -147,7 +155,7 @@ def _paged(given: Asked, chosen: Mapping[str, Any]) -> dict[str, int]:
 
 
 def condition(told: Mapping[str, Any]) -> Filter:
-    """RAGFlow's `{logic, conditions: [{name, comparison_operator, value}]}` as a filter."""
+    """RAGFlow's `{logic, conditions: [{name, comparison_operator, value}]}` as a filter, or Dify's."""
     conditions = told.get("conditions")
     if not isinstance(conditions, list) or not all(isinstance(one, dict) for one in conditions):
         raise UsageError("metadata_condition needs `conditions`, a list of {name, comparison_operator, value}")
@@ -156,7 +164,8 @@ def condition(told: Mapping[str, Any]) -> Filter:
     parts = [_one(one) for one in conditions]
     if not parts:
         return ALL
-    return disjoin(*parts) if told.get("logic") == "or" else conjoin(*parts)
+    logic = told.get("logic") or told.get("logical_operator")
+    return disjoin(*parts) if logic == "or" else conjoin(*parts)
 
 
 def _one(told: Mapping[str, Any]) -> Filter:
@@ -168,13 +177,16 @@ def _one(told: Mapping[str, Any]) -> Filter:
     if how in ("in", "not in"):
         values = tuple(value) if isinstance(value, list) else tuple(part.strip() for part in str(value).split(","))
         return In(name, values) if how == "in" else Not(In(name, values))
-    if how in ("contains", "not contains", "start with", "end with"):
+    if how in ("contains", "not contains"):
         found = Contains(name, str(value))
         return Not(found) if how == "not contains" else found
+    if how == "start with":
+        return conjoin(Compare(name, ">=", str(value)), Compare(name, "<", str(value) + _LAST))
     if how in _COMPARISONS or how in _ORDERS:
         if not isinstance(value, str | int | float | bool):
             raise UsageError(f"a condition's value is a text, a number or true or false, got {value!r}")
         op: Any = _COMPARISONS.get(how) or _ORDERS[how]
         return Compare(name, op, value)
-    known = ", ".join([*_COMPARISONS, *_ORDERS, "in", "not in", "contains", "not contains", "empty", "not empty"])
+    others = ("in", "not in", "contains", "not contains", "start with", "empty", "not empty")
+    known = ", ".join([*_COMPARISONS, *_ORDERS, *others])
     raise UsageError(f"no comparison_operator {how!r}; there are: {known}")

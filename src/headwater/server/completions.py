@@ -16,6 +16,7 @@ from headwater.server.asking import Asked
 from headwater.server.auth import Caller, Reader
 from headwater.server.chats import KEPT
 from headwater.server.conversations import STREAMS, Said
+from headwater.server.similarity import similarities
 from headwater.server.state import Shared, State
 from headwater.server.streams import Streamed
 from headwater.storage.ledger import Chat
@@ -155,8 +156,10 @@ def _reference(state: State, answer: Answer) -> dict[str, Any]:
         key = (hit.document_id, wire.name_of(hit.record))
         counts[key] = counts.get(key, 0) + 1
     chunks = [
-        wire.hit_shape(hit, dataset_id=ids[hit.record.owner, hit.record.collection], highlight=False)
-        for hit in answer.hits
+        wire.hit_shape(
+            hit, dataset_id=ids[hit.record.owner, hit.record.collection], highlight=False, similarity=similarity
+        )
+        for hit, similarity in zip(answer.hits, similarities(answer.hits, "hybrid"), strict=True)
     ]
     aggregates = [{"doc_id": id, "doc_name": name, "count": count} for (id, name), count in counts.items()]
     return {"total": len(chunks), "chunks": chunks, "doc_aggs": aggregates}

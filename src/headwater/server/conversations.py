@@ -86,6 +86,9 @@ def listed(
     """The caller's own, the latest first, without what was said."""
     kept = reach.view(state, caller).conversations
     found = kept.search(q, limit=page_size) if q else kept.latest(limit=page_size, offset=(page - 1) * page_size)
+    if caller.collections:  # a title is a question, and may be one about what this key does not reach
+        seen = reach.view(state, caller)
+        found = [one for one in found if all(_may_see(seen, caller, turn) for turn in kept.get(one.id).turns)]
     return wire.ok({"conversations": [_shape(one) for one in found]})
 
 

@@ -77,6 +77,7 @@ def happened(state: State, caller: Caller, given: Happened) -> dict[str, Any]:
         if deleted:
             record = state.kb.catalog.record(id)
             remove_documents(state, [record] if record else [], waiting=[] if record else [id])
+            state.ledger.journal.applied(caller.owner, given.id)
             return {"event": given.id, "applied": True, "document_id": id, "job_id": None}
         labels = {
             "title": told.title,
@@ -85,6 +86,7 @@ def happened(state: State, caller: Caller, given: Happened) -> dict[str, Any]:
             "meta": {key: value for key, value in told.metadata.items() if _is_plain(value)},
         }
         job = ingest.put_text(state, dataset, uri=uri, text=told.content, mime=told.mime, labels=labels)
+        state.ledger.journal.applied(caller.owner, given.id)
     except HeadwaterError:
         state.ledger.journal.unsee(caller.owner, given.id)  # so that sending it again helps
         raise

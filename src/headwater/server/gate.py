@@ -20,6 +20,9 @@ LEAST_BYTES_PER_SECOND = 1024
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PORT = re.compile(r":\d+$")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
+# What a person installed in the browser may send pages here, and do nothing else without a key.
+_EXTENSIONS = frozenset({"chrome-extension", "moz-extension", "safari-web-extension"})
+SENT_PAGES = "/api/v1/ingest/html"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONTENT_SECURITY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -53,7 +56,7 @@ class Gate:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         given = headers.get("x-request-id", "")
         scope["headwater.request_id"] = id = given if _ID.fullmatch(given) else secrets.token_hex(8)
-        passage = _Passage(scope, send, id=id, origin=self._allowed_origin(headers))
+        passage = _Passage(scope, send, id=id, origin=self._allowed_origin(scope, headers))
         began = time.perf_counter()
         state = _state(scope)
         tracing = state.tracing if state is not None else Tracing()
@@ -86,7 +89,7 @@ class Gate:
         if (
             origin
             and scope["method"] not in _SAFE_METHODS
-            and not self._allowed_origin(headers)
+            and not self._allowed_origin(scope, headers)
             and not headers.get("authorization")
         ):
             # A page of somebody else's in the person's own browser: it has no key, and the server may need none.
@@ -99,11 +102,13 @@ class Gate:
             return wire.Fault(413, "ARGUMENT_ERROR"), told
         return None
 
-    def _allowed_origin(self, headers: dict[str, str]) -> str:
-        """The origin of a page that may call: the server's own, or one of the settings."""
+    def _allowed_origin(self, scope: Scope, headers: dict[str, str]) -> str:
+        """The origin of a page that may call: the server's own, one of the settings; extensions send pages."""
         origin = headers.get("origin", "")
-        own = origin.partition("://")[2].lower() == headers.get("host", "").lower()
-        return origin if origin and (own or origin in self.settings.cors_origins) else ""
+        kind, _, host = origin.partition("://")
+        own = host.lower() == headers.get("host", "").lower()
+        sends = kind in _EXTENSIONS and scope["path"] == SENT_PAGES
+        return origin if origin and (own or sends or origin in self.settings.cors_origins) else ""
 
     def _limit(self, headers: dict[str, str]) -> int:
         upload = headers.get("content-type", "").lower().startswith("multipart/form-data")

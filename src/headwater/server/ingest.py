@@ -86,13 +86,16 @@ def ingest_url(state: Shared, caller: Writer, given: Page) -> JSONResponse:
 @router.post("/ingest/html", response_model=wire.Success, summary="Add a page as a browser has it")
 def ingest_html(state: Shared, caller: Writer, given: Html) -> JSONResponse:
     """What a browser extension sends: no fetching, so pages behind a sign-in come in as they were seen."""
+    from headwater.sources.web import normalised
+
     checked_url(given.url)
+    url = normalised(given.url)  # the same page by either way is one document
     dataset = target(state, caller, given)
-    name = safe_name(urlsplit(given.url).path.rpartition("/")[2] or "page.html")
+    name = safe_name(urlsplit(url).path.rpartition("/")[2] or "page.html")
     _, job = promise(
         state,
         dataset,
-        uri=given.url,
+        uri=url,
         data=given.html.encode(),
         name=name,
         mime="text/html",

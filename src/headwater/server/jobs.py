@@ -1,6 +1,6 @@
 """Jobs over HTTP: where each stands, and cancel, retry, hurry."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
@@ -36,8 +36,8 @@ def list_jobs(
     if caller.collections:
         own = {one.collection for one in reach.datasets(state, caller) if one.owner == caller.owner}
         found = [job for job in found if job.collection in own]
-        return wire.ok({"jobs": [wire.job_shape(job) for job in found], "counts": {}})
-    return wire.ok({"jobs": [wire.job_shape(job) for job in found], "counts": state.ledger.jobs.counts(caller.owner)})
+        return wire.ok({"jobs": [_titled(state, job) for job in found], "counts": {}})
+    return wire.ok({"jobs": [_titled(state, job) for job in found], "counts": state.ledger.jobs.counts(caller.owner)})
 
 
 @router.get("/jobs/{job_id}", response_model=wire.Success, summary="Where a job stands")
@@ -52,6 +52,7 @@ def cancel_job(state: Shared, caller: Writer, job_id: str) -> JSONResponse:
     job = _own(state, caller, job_id)
     if not state.ledger.jobs.cancel(job.id):
         raise wire.Conflict(f"the job is {job.state}; only a pending one can be cancelled")
+    state.announcer.wake()
     return wire.ok(wire.job_shape(_own(state, caller, job_id)))
 
 
@@ -71,6 +72,12 @@ def hurry_job(state: Shared, caller: Writer, job_id: str, given: Urgency) -> JSO
     job = _own(state, caller, job_id)
     state.ledger.jobs.prioritise(job.id, given.priority)
     return wire.ok(wire.job_shape(_own(state, caller, job_id)))
+
+
+def _titled(state: State, job: Job) -> dict[str, Any]:
+    """A job with the title of its document, where that is known: a person knows it by that."""
+    record = state.kb.catalog.record(job.document)
+    return {**wire.job_shape(job), "title": record.title if record is not None else ""}
 
 
 def _own(state: State, caller: Caller, id: str) -> Job:

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from headwater import __version__
 from headwater.home import effective_settings
-from headwater.server import wire
+from headwater.server import reach, wire
 from headwater.server.auth import Admin, Forbidden, Reader
 from headwater.server.state import Shared, State
 
@@ -69,7 +69,11 @@ def metrics(request: Request, state: Shared, caller: Reader) -> Response:
 @router.get("/api/v1/status", response_model=wire.Success, responses=_ERRORS, summary="Counts")
 def status(state: Shared, caller: Reader) -> JSONResponse:
     """Your documents, passages and jobs by state."""
-    own = [counts for (owner, _), counts in state.counts().items() if owner == caller.owner]
+    every = {name: counts for (owner, name), counts in state.counts().items() if owner == caller.owner}
+    if caller.collections:
+        seen = {one.collection for one in reach.datasets(state, caller) if one.owner == caller.owner}
+        every = {name: counts for name, counts in every.items() if name in seen}
+    own = list(every.values())
     space = state.kb.catalog.space()
     return wire.ok(
         {
@@ -77,7 +81,7 @@ def status(state: Shared, caller: Reader) -> JSONResponse:
             "rights": caller.rights,
             "documents": sum(documents for documents, _ in own),
             "chunks": sum(chunks for _, chunks in own),
-            "jobs": state.ledger.jobs.counts(caller.owner),
+            "jobs": {} if caller.collections else state.ledger.jobs.counts(caller.owner),
             "bytes": state.ledger.originals.used(caller.owner),
             "quota_bytes": state.settings.owner_quota_bytes,
             "generation": state.kb.catalog.generation(),

@@ -1,6 +1,6 @@
 """A caller -> what it can reach: its view of the home, its datasets, and the documents it may change."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headwater.build import KnowledgeBase
 from headwater.errors import NotFound
@@ -8,7 +8,7 @@ from headwater.filters import Compare, Filter, conjoin, disjoin
 from headwater.server.auth import Caller, Forbidden
 from headwater.server.state import State
 from headwater.storage.ledger import Dataset
-from headwater.types import Record
+from headwater.types import Record, attributes
 
 __all__ = [
     "Forbidden",
@@ -19,6 +19,8 @@ __all__ = [
     "only",
     "own_dataset",
     "view",
+    "visible",
+    "whole_owner",
     "writable_collection",
 ]
 
@@ -80,6 +82,19 @@ def document(state: State, caller: Caller, *, within: Dataset, given: str) -> Re
     if (found.owner, found.collection) != (within.owner, within.collection):
         raise NotFound(f"no document has the id {given!r}; list the documents to see those that exist")
     return found
+
+
+def visible(state: State, caller: Caller, documents: Iterable[str]) -> set[str]:
+    """Those of these documents that exist and that the caller may see."""
+    seen = view(state, caller)
+    records = map(state.kb.catalog.record, set(documents))
+    return {one.id for one in records if one is not None and seen.scope.matches(attributes(one))}
+
+
+def whole_owner(caller: Caller, what: str) -> None:
+    """Refuse a key for some collections what is of all of them."""
+    if caller.collections:
+        raise Forbidden(f"your key is for {', '.join(caller.collections)}, and the {what} is of all collections")
 
 
 def only(chosen: Sequence[Dataset]) -> Filter:

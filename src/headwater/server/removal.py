@@ -7,6 +7,7 @@ from headwater.server import reach
 from headwater.server.auth import Caller
 from headwater.server.state import State
 from headwater.storage.ledger import Dataset
+from headwater.storage.subscriptions import Subscriptions
 from headwater.types import Record
 
 MANUAL_OF = "manual_of"  # in a manual passage's meta: the id of the document it was added to
@@ -42,6 +43,8 @@ def remove_datasets(state: State, caller: Caller, chosen: Sequence[Dataset]) -> 
         jobs = state.ledger.jobs.open_documents(dataset.owner, dataset.collection)
         waiting = [job.document for job in jobs if job.document not in present]
         count += remove_documents(state, records, waiting=waiting)
+        # Or the next look at an address would make the dataset again.
+        Subscriptions(state.kb.home).leave(dataset.owner, dataset.collection)
     state.ledger.datasets.delete([dataset.id for dataset in chosen])
     return count
 

@@ -113,8 +113,12 @@ def note(
         owner=caller.owner,
         kb_ids=kb_ids,
         mode=results.mode_used,
-        vector_count=_of_leg(results.hits, "semantic"),
-        fulltext_count=_of_leg(results.hits, "keyword"),
+        top_n=query.options.top_n,
+        candidates=query.options.candidates,
+        threshold=query.options.threshold,
+        rerank=query.options.rerank,
+        vector_count=results.leg_counts.get("semantic", 0),
+        fulltext_count=results.leg_counts.get("keyword", 0),
         fused_count=results.total,
         final_count=len(results),
         rerank_moved=_moved(results.hits),
@@ -141,10 +145,6 @@ def shape(state: State, results: Results) -> dict[str, Any]:
     others = [id for id in results.document_counts if id not in names]
     names |= {id: wire.named(uri, title) for id, (uri, title) in state.names(others).items()}
     return wire.results_shape(results, ids=ids, names=names)
-
-
-def _of_leg(hits: tuple[Hit, ...], leg: str) -> int:
-    return sum(leg in hit.ranks for hit in hits)
 
 
 def _moved(hits: tuple[Hit, ...]) -> int:

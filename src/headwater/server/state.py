@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, cast, runtime_checkable
+from typing import Annotated, Protocol, cast, runtime_checkable
 
 from fastapi import Depends, Request
 
 from headwater.build import KnowledgeBase
 from headwater.config import Server
+from headwater.server.announcer import Announcer
 from headwater.server.meters import Meters
 from headwater.server.pools import Pool
+from headwater.server.readers import Readers
 from headwater.server.tracing import Tracing
 from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger
@@ -40,7 +42,8 @@ class State:
     generation: Pool
     meters: Meters
     open_access: bool
-    announcer: Any  # a webhooks.Announcer, whose routes need this module
+    announcer: Announcer
+    readers: Readers
     tracing: Tracing = field(default_factory=Tracing)
     stopping: threading.Event = field(default_factory=threading.Event)
     _counts: tuple[int, Counts] = (-1, {})

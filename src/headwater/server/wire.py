@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from headwater.errors import BackendError, HeadwaterError, NotFound, SourceError, SpaceMismatch, UsageError
 from headwater.server.auth import Forbidden, Unauthorized
 from headwater.server.pools import Busy, TooLate
+from headwater.server.similarity import by_meaning, by_words, similarities
 from headwater.storage.ledger import Dataset, Job, Original, Taken
 from headwater.types import Chunk, Hit, Record, Results
 
@@ -24,6 +25,9 @@ CODES: dict[str, int] = {
     "SERVER_ERROR": 500,
 }
 RETRY_SECONDS = 1
+# Where Dify asks, and the numbers it suggests for a key that will not do and for a dataset that is not there.
+DIFY_PATHS = ("/retrieval", "/api/v1/dify/retrieval")
+DIFY_CODES = {401: 1002, 403: 1002, 404: 2001}
 RUNS = {
     "pending": "UNSTART",
     "processing": "RUNNING",
@@ -105,6 +109,9 @@ def failed(fault: Fault, message: str, *, path: str = "") -> JSONResponse:
         told = {"message": message, "type": fault.name.lower(), "code": fault.name, "param": None}
         return JSONResponse({"error": told}, status_code=fault.status, headers=headers)
     body = {"code": CODES[fault.name], "error": fault.name, "message": message, "data": None}
+    if path in DIFY_PATHS:
+        code = DIFY_CODES.get(fault.status)
+        body |= {"error_msg": message} if code is None else {"error_code": code, "error_msg": message}
     return JSONResponse(body, status_code=fault.status, headers=headers)
 
 
@@ -324,17 +331,17 @@ def chunk_shape(chunk: Chunk, record: Record, *, dataset_id: str) -> dict[str, A
     }
 
 
-def hit_shape(hit: Hit, *, dataset_id: str, highlight: bool) -> dict[str, Any]:
-    """A passage that was found, with the score of every stage."""
+def hit_shape(hit: Hit, *, dataset_id: str, highlight: bool, similarity: float) -> dict[str, Any]:
+    """A passage that was found, with the score of every stage; what is called a similarity is from 0 to 1."""
     scores = {name: float(value) for name, value in hit.scores.items()}
     return {
         **chunk_shape(hit.chunk, hit.record, dataset_id=dataset_id),
         "chunk_id": hit.chunk.name,
         "kb_id": dataset_id,
         "document_keyword": name_of(hit.record),
-        "similarity": float(hit.score),
-        "vector_similarity": scores.get("semantic", 0.0),
-        "term_similarity": scores.get("keyword", 0.0),
+        "similarity": similarity,
+        "vector_similarity": by_meaning(scores),
+        "term_similarity": by_words(scores),
         "highlight": " … ".join(hit.highlights) if highlight else "",
         "highlights": list(hit.highlights) if highlight else [],
         "rank": hit.rank,
@@ -359,11 +366,13 @@ def results_shape(results: Results, *, ids: dict[tuple[str, str], str], names: d
         {"doc_id": id, "doc_name": names.get(id, id), "count": count} for id, count in results.document_counts.items()
     ]
     asked = results.query.options
+    alike = similarities(results.hits, results.mode_used)
+    whose = [ids.get((hit.record.owner, hit.record.collection), "") for hit in results]
     return {
         "question": results.query.text,
         "chunks": [
-            hit_shape(hit, dataset_id=ids.get((hit.record.owner, hit.record.collection), ""), highlight=asked.highlight)
-            for hit in results
+            hit_shape(hit, dataset_id=dataset_id, highlight=asked.highlight, similarity=similarity)
+            for hit, dataset_id, similarity in zip(results, whose, alike, strict=True)
         ],
         "doc_aggs": aggregates,
         "total": results.total,

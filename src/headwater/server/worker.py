@@ -10,22 +10,29 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.build import KnowledgeBase
-from headwater.errors import BackendError, HeadwaterError, HomeLocked, SourceError
+from headwater.errors import BackendError, HeadwaterError, HomeLocked, SourceError, UsageError
 from headwater.indexer import Progress, stamped
 from headwater.server import logs
 from headwater.server.refresher import Refresher
+from headwater.server.words_first import WordsFirst, is_slow
+from headwater.sources._stand_in import LISTED_IN, says_nothing, stand_in
 from headwater.storage.ledger import Job, JobState, Ledger, Original
-from headwater.types import Blob, Change, Document, Labels, Span, text_hash
+from headwater.types import Blob, Change, Document, Labels, Record, Span, text_hash
+
+if TYPE_CHECKING:
+    from headwater.sources.web import PageError, Unchanged
 
 # A pass ends after so many jobs or bytes, so that what is done can be seen and others get the lock.
 PASS_JOBS = 64
 PASS_BYTES = 64 * 1024**2
+SLOW_JOBS = 4  # where vectors take long: so many are made before it is looked again for what is new
 # Jobs of other processes are noticed this often; those of this one wake the thread.
 IDLE_SECONDS = 1.0
 LOCKED_SECONDS = 0.2
@@ -95,7 +102,7 @@ class Worker:
             try:
                 self.ledger.journal.flush()
                 busy = self.step()
-            except BackendError as error:  # the ledger or the lock itself: nothing to do but wait
+            except (BackendError, UsageError) as error:  # the ledger or the lock itself: nothing to do but wait
                 logs.warn("The worker cannot work", error=error, reason=str(error))
                 busy = False
                 self._stop.wait(IDLE_SECONDS)
@@ -122,19 +129,25 @@ class Worker:
     # -------------------------------------------------------------------------------------- one pass
 
     def _pass(self) -> None:
-        jobs = self.ledger.jobs.take(self.name, limit=PASS_JOBS, kinds=("put", "label"))
-        began, failure = time.perf_counter(), None
+        jobs = self.ledger.jobs.take(self.name, limit=PASS_JOBS, kinds=("put", "label"), most_bytes=PASS_BYTES)
+        # Vectors that take long are made only when nothing waits to be found by its words.
+        jobs = jobs or self.ledger.jobs.take_indexed(self.name, limit=SLOW_JOBS)
+        began = time.perf_counter()
+        failure: HeadwaterError | None = None
         try:
             puts = [job for job in jobs if job.kind == "put"]
-            changes = [change for job in puts if (change := self._change(job)) is not None]
-            self.kb.catalog.enqueue(changes)
+            changes = {job.id: change for job in puts if not self._is_gone(job) and (change := self._change(job))}
             by_uri = {(job.uri): job for job in puts}
             indexer = self.kb.indexer
             indexer.rest = self._rest if self.in_flight is not None else None
+            if is_slow(indexer):
+                found = self._find_by_words(WordsFirst.beside(indexer), puts, changes)
+                jobs = [job for job in jobs if job.id not in found]
+            self.kb.catalog.enqueue(changes.values())
             indexer.run(lambda progress: self._tell(by_uri, progress))
             for job in jobs:
                 self._relabel(job)
-        except BackendError as error:
+        except (BackendError, UsageError) as error:  # the latter: settings that do not fit the home
             failure = error
         self._failures = self._failures + 1 if failure else 0
         if failure is not None:
@@ -144,6 +157,31 @@ class Worker:
             self._close(job, failure)
         if self.on_pass is not None:
             self.on_pass(time.perf_counter() - began, failure is None)
+
+    def _is_gone(self, job: Job) -> bool:
+        """Whether its document was there, found by its words, and was removed before it had vectors."""
+        return job.state == "indexed" and not _has_text(self.kb.catalog.record(job.document))
+
+    def _find_by_words(self, indexer: WordsFirst, puts: Sequence[Job], changes: dict[str, Change]) -> set[str]:
+        """Make documents that are not there yet found by their words; the jobs whose vectors wait for a later pass.
+
+        What is no work any more is taken out of `changes`. One that is there already stays as it is until all of it
+        can be replaced.
+        """
+        catalog = self.kb.catalog
+        new = [job for job in puts if job.id in changes and not _has_text(catalog.record(job.document))]
+        if not new:
+            return set()
+        by_uri = {job.uri: job for job in new}
+        indexer.take_in([changes[job.id] for job in new], lambda progress: self._tell(by_uri, progress))
+        found = set()
+        for job in new:
+            del changes[job.id]
+            record = catalog.record(job.document)
+            if record is not None and record.state == "indexed":
+                self.ledger.jobs.indexed(job.id)
+                found.add(job.id)
+        return found
 
     def _rest(self, worked_seconds: float) -> None:
         """Let the requests that are being answered go first."""
@@ -186,14 +224,16 @@ class Worker:
 
     def _tell(self, jobs: dict[str, Job], progress: Progress) -> None:
         job = jobs.get(progress.uri)
+        if job is not None and job.state == "indexed" and progress.stage not in ("embed", "store"):
+            return  # it has been there
         if job is not None and progress.stage and self._told.get(job.id) != progress.stage:
             self._told[job.id] = progress.stage
             self.ledger.jobs.progress(job.id, stage=progress.stage, percent=PERCENT.get(progress.stage, 20))
 
-    def _close(self, job: Job, failure: BackendError | None) -> None:
+    def _close(self, job: Job, failure: HeadwaterError | None) -> None:
         self._told.pop(job.id, None)
         current = self.ledger.jobs.get(job.id)
-        if current is None or current.state != "processing":
+        if current is None or current.state not in ("processing", "indexed"):
             return
         record = self.kb.catalog.record(job.document)
         if failure is not None:
@@ -225,19 +265,35 @@ class Worker:
     def _fetch(self) -> bool:
         """Fetch the pages that were promised; their jobs are puts from then on."""
         jobs = self.ledger.jobs.take(self.name, limit=FETCHED_AT_ONCE, kinds=("url",))
-        for job in jobs:
-            try:
-                work = self._fetched(job)
-            except (SourceError, BackendError) as error:
-                # A page that cannot be had says whether it may be had later.
-                again = isinstance(error, BackendError) or bool(getattr(error, "again", False))
-                if again and job.attempts < self.attempts:
-                    self.ledger.jobs.postpone(job, str(error))
-                else:
-                    self._finish(job, "failed", str(error))
-            else:
-                self.ledger.jobs.fetched(job, work)
+        if jobs:
+            known = [self._known(job) for job in jobs]
+            with ThreadPoolExecutor(len(jobs), thread_name_prefix="headwater-page") as pages:
+                web = self.kb.web
+                found = list(pages.map(lambda job, stamp: web.tried(str(job.work["url"]), stamp=stamp), jobs, known))
+            for job, stamp, page in zip(jobs, known, found, strict=True):
+                self._take_page(job, page, stamp)
         return bool(jobs)
+
+    def _known(self, job: Job) -> str:
+        """The stamp of the page as it is kept; empty where it is not."""
+        kept, record = self.ledger.originals.get(job.document), self.kb.catalog.record(job.document)
+        return record.stamp.rpartition(" ")[0] if kept is not None and record is not None else ""
+
+    def _take_page(self, job: Job, page: "Blob | Unchanged | PageError", stamp: str) -> None:
+        try:
+            if isinstance(page, Exception):
+                raise page
+            self.ledger.jobs.fetched(job, self._fetched(job, page, stamp))
+        except (SourceError, BackendError) as error:
+            # A page that cannot be had says whether it may be had later.
+            again = isinstance(error, BackendError) or bool(getattr(error, "again", False))
+            if again and job.attempts < self.attempts:
+                self.ledger.jobs.postpone(job, str(error))
+            elif isinstance(error, SourceError) and _is_listed(job):
+                blob = stand_in(Change(uri=job.uri, kind="put", labels=labels_of(job.work["labels"])), str(error))
+                self.ledger.jobs.fetched(job, self._kept(job, blob))
+            else:
+                self._finish(job, "failed", str(error))
 
     def _keep_fetching(self) -> None:
         while not self._stop.is_set():
@@ -252,16 +308,30 @@ class Worker:
                 self._wanted.wait(IDLE_SECONDS)
                 self._wanted.clear()
 
-    def _fetched(self, job: Job) -> dict[str, Any]:
+    def _fetched(self, job: Job, page: "Blob | Unchanged", stamp: str) -> dict[str, Any]:
         """The work of a job whose page is here; one that did not change is the one that is kept."""
         from headwater.sources.web import stamp_of
 
-        kept, record = self.ledger.originals.get(job.document), self.kb.catalog.record(job.document)
-        known = record.stamp.rpartition(" ")[0] if kept is not None and record is not None else ""
-        blob = self.kb.web.fetch(str(job.work["url"]), stamp=known)
-        if not isinstance(blob, Blob):
-            assert kept is not None  # or nothing was known that could be unchanged
-            return {**job.work, "hash": kept.hash, "mime": kept.mime, "stamp": known, "modified": kept.created}
+        if not isinstance(page, Blob):
+            kept = self.ledger.originals.get(job.document)
+            if kept is None:
+                raise BackendError("the page that was kept was removed in this moment; it is fetched again")
+            return {**job.work, "hash": kept.hash, "mime": kept.mime, "stamp": stamp, "modified": kept.created}
+        if _is_listed(job) and says_nothing(page):
+            raise SourceError("the page holds no text")
+        self._check_room(job, len(page.data))
+        return {**self._kept(job, page), "stamp": stamp_of(page)}
+
+    def _check_room(self, job: Job, size: int) -> None:
+        quota, used = self.kb.config.server().owner_quota_bytes, self.ledger.originals.used(job.owner)
+        if quota and used + size > quota:
+            raise SourceError(
+                f"the page has {size} bytes, and {job.owner!r} keeps {used} of {quota} that are allowed; "
+                "delete documents or raise server.owner_quota_bytes"
+            )
+
+    def _kept(self, job: Job, blob: Blob) -> dict[str, Any]:
+        """The work of a job whose bytes are here, and safe from now on."""
         original = Original(
             document=job.document,
             owner=job.owner,
@@ -275,12 +345,21 @@ class Worker:
         self.ledger.originals.keep(original)
         told = {"hash": original.hash, "mime": blob.mime, "modified": blob.modified, "bytes": original.bytes}
         found = {key: list(value) if isinstance(value, tuple) else value for key, value in blob.meta.items()}
-        return {**job.work, **told, "stamp": stamp_of(blob), "found": found}
+        return {**job.work, **told, "found": found}
 
     def _step_back(self) -> None:
         """Let searches come first; the threads that the indexer makes are of the same kind."""
         with suppress(AttributeError, OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+def _is_listed(job: Job) -> bool:
+    """Whether a list says enough of a page to stand in for it."""
+    return LISTED_IN in job.work.get("labels", {}).get("meta", {})
+
+
+def _has_text(record: Record | None) -> bool:
+    return record is not None and bool(record.ticket)
 
 
 def lease_end() -> str:

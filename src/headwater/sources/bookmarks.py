@@ -90,6 +90,19 @@ def read_export(data: bytes) -> list[Bookmark]:
     return list(pages.values())
 
 
+def labels_of(one: Bookmark, own: Labels, *, listed_in: str) -> Labels:
+    """What is said of its page: by the person who adds the export, and by the export."""
+    told = {"bookmarked": one.added, "note": one.note, "status": one.status, **one.meta}
+    return replace(
+        own,
+        title=own.title or one.title,
+        tags=tuple(dict.fromkeys((*own.tags, *one.tags))),
+        folder="/".join(filter(None, (own.folder.strip("/"), one.folder))),
+        description=own.description or "\n".join(filter(None, (one.description, one.note))),
+        meta={**{key: value for key, value in told.items() if value}, **own.meta, LISTED_IN: listed_in},
+    )
+
+
 class BookmarkSource:
     """The pages that an export names. `record` gives what is stored of a page: a dead link is tried again."""
 
@@ -123,21 +136,12 @@ class BookmarkSource:
     def _change(self, one: Bookmark) -> Change:
         known = self._record(one.url)
         dead = known is not None and DEAD_LINK in known.meta
-        own, told = self.labels, {"bookmarked": one.added, "note": one.note, "status": one.status, **one.meta}
-        labels = replace(
-            own,
-            title=own.title or one.title,
-            tags=tuple(dict.fromkeys((*own.tags, *one.tags))),
-            folder="/".join(filter(None, (own.folder.strip("/"), one.folder))),
-            description=own.description or "\n".join(filter(None, (one.description, one.note))),
-            meta={**{key: value for key, value in told.items() if value}, **own.meta, self.mark[0]: self.mark[1]},
-        )
         return Change(
             uri=one.url,
             kind="put",
             owner=self.owner,
             collection=self.collection,
-            labels=labels,
+            labels=labels_of(one, self.labels, listed_in=self.mark[1]),
             stamp="" if dead else blake2b(repr(one).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -44,6 +45,9 @@ AHEAD: Final = 16
 # What a page may be in all: some thousand times the usual one.
 MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 20.0
+# What a site says in robots.txt holds for a day (RFC 9309); one that fails to say it is asked again soon.
+RULES_SECONDS: Final = 24 * 3600.0
+NO_RULES_SECONDS: Final = 60.0
 # Of what is answered to something that was sent: nobody reads it.
 MAX_REPLY_BYTES: Final = 64 * 1024
 
@@ -86,7 +90,7 @@ class Web:
         self.limits = Limits(seconds=timeout_seconds, bytes=max_bytes)
         self.user_agent = user_agent or f"{AGENT}/{_version()} (+https://pypi.org/project/headwater/)"
         self._parallel = max(1, parallel)
-        self._rules: dict[str, Robots] = {}
+        self._rules: dict[str, tuple[float, Robots]] = {}  # by site: until when, and what
         self._guard = threading.Lock()
         self._sites: dict[str, threading.Semaphore] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -191,7 +195,13 @@ class Web:
     # ---------------------------------------------------------------------------------------- robots
 
     def _check_robots(self, url: str) -> None:
-        if self.robots and not self._rules_of(origin(url)).allows(url):
+        rules = self._rules_of(origin(url)) if self.robots else ALL_ALLOWED
+        if rules is NONE_ALLOWED:
+            raise PageError(
+                f"the robots.txt of {origin(url)} cannot be had now, so nothing there is asked for; try again later",
+                again=True,
+            )
+        if not rules.allows(url):
             raise PageError(
                 f"the robots.txt of {origin(url)} asks programs to leave {url} alone; "
                 "save the page from a browser and add that"
@@ -199,11 +209,12 @@ class Web:
 
     def _rules_of(self, site: str) -> Robots:
         with self._guard:
-            known = self._rules.get(site)
-        if known is None:
+            until, known = self._rules.get(site, (0.0, ALL_ALLOWED))
+        if time.monotonic() >= until:
             known = self._asked_rules(site)
             with self._guard:
-                self._rules[site] = known
+                lasts = NO_RULES_SECONDS if known is NONE_ALLOWED else RULES_SECONDS
+                self._rules[site] = (time.monotonic() + lasts, known)
         return known
 
     def _asked_rules(self, site: str) -> Robots:

@@ -2,7 +2,7 @@
 
 The documents around the strong hits are a small graph. Personalised PageRank over it (Haveliwala, WWW 2002) says which
 neighbour is nearest to all of them, and what it gives is never worth more than half of the hit it comes from: no hit
-that is stronger gives way to it.
+that is stronger gives way to it. Hits are told their own PageRank, and move by it only as far as it is given weight.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Related:
                 seeds.setdefault(found.document_id, (found, strength))
         where = conjoin(query.scope, query.where)
         edges = [*self._links(seeds), *self._shared([hit for hit, _ in seeds.values()][:RARE_HITS], where)]
-        near = self._near(edges, seeds, known={hit.document_id for hit in results.hits})
+        worth = pagerank(edges, {id: strength for id, (_, strength) in seeds.items()})
+        results, strengths = _told(results, strengths, worth, weight=query.options.related_weight)
+        near = self._near(edges, seeds, worth, known={hit.document_id for hit in results.hits})
         pulled = [
             hit
             for document_id, edge, strength in near[: 2 * MOST_RELATED]
@@ -110,10 +112,14 @@ class Related:
         return word in lanes.words or word in lanes.codes
 
     def _near(
-        self, edges: Sequence[Edge], seeds: Mapping[str, tuple[Hit, float]], *, known: set[str]
+        self,
+        edges: Sequence[Edge],
+        seeds: Mapping[str, tuple[Hit, float]],
+        worth: Mapping[str, float],
+        *,
+        known: set[str],
     ) -> list[tuple[str, Edge, float]]:
         """Neighbours of the seeds, nearest first, each with the tie that leads to it and how strong it is."""
-        worth = pagerank(edges, {id: strength for id, (_, strength) in seeds.items()})
         leading: dict[str, Edge] = {}
         for edge in edges:
             if edge.source in seeds and edge.target not in known:
@@ -167,6 +173,24 @@ def pagerank(edges: Iterable[Edge], seeds: Mapping[str, float]) -> dict[str, flo
                     moved[seed] = moved.get(seed, 0.0) + (1 - RESTART) * share * part
         worth = moved
     return worth
+
+
+def _told(
+    results: Results, strengths: Sequence[float], worth: Mapping[str, float], *, weight: float
+) -> tuple[Results, list[float]]:
+    """Hits with their documents' PageRank, as a share of the highest; it moves them as far as it has weight."""
+    most = max(worth.values(), default=0.0) or 1.0
+    ranks = [worth.get(hit.document_id, 0.0) / most for hit in results.hits]
+    told = [
+        replace(hit, scores={**hit.scores, "pagerank": rank}) for hit, rank in zip(results.hits, ranks, strict=True)
+    ]
+    if not weight or not told:
+        return replace(results, hits=tuple(told)), list(strengths)
+    mixed = [(1 - weight) * own + weight * rank for own, rank in zip(strengths, ranks, strict=True)]
+    low, high = min(hit.score for hit in told), max(hit.score for hit in told)
+    order = sorted(range(len(told)), key=lambda n: (-mixed[n], n))
+    moved = tuple(replace(told[n], score=low + mixed[n] * (high - low)) for n in order)
+    return replace(results, hits=moved), [mixed[n] for n in order]
 
 
 def _placed(hits: list[Hit], strengths: Sequence[float], pulled: Sequence[Hit], theirs: Sequence[float]) -> list[Hit]:

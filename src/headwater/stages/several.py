@@ -1,4 +1,4 @@
-"""A question -> asked in several ways at once, and what they find fused by rank.
+"""A question -> asked in several ways at once, and what they find fused by score.
 
 The ways come from a rewriter (a language model), from a table of synonyms, from an imagined answer (HyDE, Gao et al.,
 ACL 2023), or from the words of the first hits (RM3, Abdul-Jaleel et al., TREC 2004).
@@ -16,14 +16,14 @@ from typing import Any, Final, NamedTuple
 from headwater.errors import BackendError
 from headwater.highlight import STOP_WORDS
 from headwater.protocols import Retriever, Rewriter
-from headwater.stages._request import Watch, first, in_order, made, place, wanted, with_score, within
+from headwater.stages._request import Watch, first, in_order, made, place, stretched, wanted, with_score, within
 from headwater.tokens import Cutter
 from headwater.types import Hit, Query, Results
 
 STAGE = "rewrite"
 # Of what is left of the deadline, for thinking of other ways to ask: the rest is for asking.
 THINKING_SHARE: Final = 0.5
-# Another way to ask counts half of the question itself, so that it cannot outvote it. docs/evaluation.md.
+# All other ways to ask together count half of the question itself, so that they cannot outvote it. docs/evaluation.md.
 OTHER_WEIGHT: Final = 0.5
 PICKUP_SECONDS: Final = 0.02  # as for a leg: a pool that has not begun by then is full
 # RM3's usual ten documents and ten terms are for pages; passages are shorter and fewer of them are right.
@@ -59,6 +59,7 @@ class Several:
         lacking: list[str] = []
         ways = [Way(query.text, {}, 1.0), *self._ways(query, watch, lacking)]
         ways = list({(way.text, *way.options.values()): way for way in reversed(ways)}.values())[::-1]
+        others = sum(way.weight == OTHER_WEIGHT for way in ways)
         depth = max(wanted(query), query.options.candidates)
         asked = [replace(first(query, depth, **way.options), text=way.text) for way in ways]
         # Begun beside each other; the question itself is searched by the caller's thread.
@@ -68,7 +69,7 @@ class Several:
         for way, one, future in zip(ways[1:], asked[1:], begun, strict=True):
             try:
                 found.append(self._await(future, one, watch))
-                weights.append(way.weight)
+                weights.append(way.weight / others if way.weight == OTHER_WEIGHT else way.weight)
             except BackendError as error:
                 lacking.append(f"a rewritten question was left out: {error}")
         if len(found) == 1:
@@ -170,14 +171,19 @@ def merged(
     lacking: Sequence[str],
     stage: str = STAGE,
 ) -> Results:
-    """Several results -> one, by weighted reciprocal ranks; a hit keeps the scores of the first way that found it."""
+    """Several results -> one, by the weighted sum of their scores, each way's stretched over 0 to 1.
+
+    A hit keeps the scores of the first way that found it. Ranks in the place of scores would not do: what is certain by
+    the question's own words, far ahead of all others, is worth no more there than any first place (docs/evaluation.md).
+    """
     points: dict[int, float] = {}
     hits: dict[int, Hit] = {}
     total = sum(weights)
     for number, (results, weight) in enumerate(zip(found, weights, strict=True)):
-        for rank, hit in enumerate(results.hits, start=1):
+        strengths = stretched([hit.score for hit in results.hits])
+        for hit, strength in zip(results.hits, strengths, strict=True):
             id = hit.chunk.id
-            points[id] = points.get(id, 0.0) + weight / total / (query.options.rrf_k + rank)
+            points[id] = points.get(id, 0.0) + weight / total * strength
             if id not in hits:
                 said = () if number == 0 else ("found by another way to ask",)
                 hits[id] = replace(hit, reasons=(*hit.reasons, *said))

@@ -2,13 +2,15 @@
 
 Nothing is a sign for anything else: `%`, `_`, `*` and quotes are themselves. The text index proposes chunks by the
 terms that any match must hold: pairs of Chinese characters, and words with the query going on on both sides of them.
-Where there is no such term, as for a part of a word, the documents are gone through one after the other.
+Where there is no such term, as for a part of a word, the documents are gone through one after the other: their stored
+bytes where the catalog shows them (`Scannable`), else their passages.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from headwater.filters import Filter
 from headwater.protocols import Catalog, TextIndex
@@ -18,6 +20,17 @@ from headwater.types import Chunk, Scored, attributes
 # More than this the index is not asked for: then too many chunks hold the terms to be sure of having them all.
 MOST_PROPOSED: Final = 10_000
 BATCH: Final = 500  # chunks read at a time: the deadline is looked at in between
+# The one character beyond ASCII whose small letter is in it: the sign for kelvin, in UTF-8.
+_KELVIN: Final = "\u212a".encode()
+
+
+@runtime_checkable
+class Scannable(Protocol):
+    """A catalog whose texts can be gone through from end to end."""
+
+    def texts(self) -> Iterator[tuple[range, bytes]]:
+        """Of every document that can be found: the ids of its chunks, and its text as UTF-8."""
+        ...
 
 
 def containing(
@@ -27,7 +40,11 @@ def containing(
     deadline = perf_counter() + left
     needle = plain(text.strip())
     counts: dict[int, int] = {}
-    proposed = [chunk_id for chunk_id, _ in text_index.search(text, MOST_PROPOSED, where, all_of=anchors(needle))]
+    anchored = anchors(needle)
+    # What has any of the words is proposed only where going through everything takes long: then the best come first.
+    propose = anchored or not isinstance(catalog, Scannable)
+    found = text_index.search(text, MOST_PROPOSED, where, all_of=anchored) if propose else []
+    proposed = [chunk_id for chunk_id, _ in found]
     for start in range(0, len(proposed), BATCH):
         for chunk_id, (chunk, record) in catalog.chunks(proposed[start : start + BATCH]).items():
             if where.matches(attributes(record, chunk)):
@@ -35,8 +52,9 @@ def containing(
         if perf_counter() >= deadline:
             return _ranked(counts), ["substring search stopped: no time was left"]
     lacking: list[str] = []
-    if not is_anchored(needle) or len(proposed) >= MOST_PROPOSED:
-        lacking = _go_through(needle, counts, where=where, catalog=catalog, deadline=deadline)
+    if not anchored or len(proposed) >= MOST_PROPOSED:
+        go_through = _scan if isinstance(catalog, Scannable) else _go_through
+        lacking = go_through(needle, counts, where=where, catalog=catalog, deadline=deadline)
     return _ranked(counts), lacking
 
 
@@ -76,6 +94,18 @@ def anchors(needle: str) -> str:
     return " ".join([*(run for run in runs if len(run) > 1), *inside])
 
 
+def matcher(needle: str) -> Callable[[bytes], bool]:
+    """What tells whether a text as UTF-8 holds it; now and then it says yes to one that does not."""
+    if not all(char.isascii() or char.lower() == char.upper() for char in needle):
+        return lambda body: needle in plain(body.decode("utf-8", "surrogatepass"))
+    encoded = needle.encode("utf-8", "surrogatepass")
+    if encoded.lower() == encoded.upper():
+        return lambda body: encoded in body
+    # Of bytes only ASCII letters have case, and that is all the case there is here.
+    kelvin = "k" in needle
+    return lambda body: encoded in body.lower() or (kelvin and _KELVIN in body)
+
+
 def _go_through(needle: str, counts: dict[int, int], *, where: Filter, catalog: Catalog, deadline: float) -> list[str]:
     records = catalog.records(where)
     for number, record in enumerate(records):
@@ -86,6 +116,33 @@ def _go_through(needle: str, counts: dict[int, int], *, where: Filter, catalog: 
         for chunk in chunks:
             if chunk.id not in counts and chunk.id not in parents and where.matches(attributes(record, chunk)):
                 counts[chunk.id] = times(needle, chunk)
+    return []
+
+
+def _scan(needle: str, counts: dict[int, int], *, where: Filter, catalog: Catalog, deadline: float) -> list[str]:
+    """The same over the stored bytes: only of texts that hold it is anything made."""
+    assert isinstance(catalog, Scannable)
+    holds, allowed = matcher(needle), catalog.select(where)
+    held: list[tuple[range, str]] = []
+
+    def count() -> None:
+        ids = [id for chunks, _ in held for id in chunks]
+        places = catalog.locate([id for id, seen in zip(ids, allowed.contains(ids).tolist(), strict=True) if seen])
+        for chunks, text in held:
+            for id in chunks:
+                if id in places:
+                    _, start, end = places[id]
+                    counts[id] = text.count(needle, start, end)
+        held.clear()
+
+    for number, (chunks, body) in enumerate(catalog.texts()):
+        if holds(body):
+            held.append((chunks, plain(body.decode("utf-8", "surrogatepass"))))
+        if len(held) >= BATCH:
+            count()
+        if number % BATCH == 0 and perf_counter() >= deadline:
+            return [f"substring search stopped after the texts of {number} documents: no time was left"]
+    count()
     return []
 
 

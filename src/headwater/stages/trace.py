@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headwater.protocols import Retriever
-from headwater.types import Hit, Query, Results, Scored
+from headwater.types import Hit, Query, Results, Scored, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Ran:
     documents: Mapping[int, str]  # whose chunks they are
     fallback_reason: str | None
     degraded: tuple[str, ...]
+    vector: Vector | None = None  # of the query; none where meaning was not asked
 
 
 @dataclass(slots=True)
@@ -39,6 +41,22 @@ class Trace:
     def around(self, stage: str, inner: Retriever) -> Retriever:
         """The stage, watched."""
         return _Watched(stage, inner, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """One search, from inside. Passages go by their public ids, `document_id:start-end`, best first."""
+
+    results: Results
+    total: int
+    ids: tuple[str, ...]
+    query_vector: tuple[float, ...]  # empty where meaning was not asked
+    keywords: tuple[str, ...]  # the telling words of the query, as it writes them
+    terms: Mapping[str, tuple[str, ...]]  # by lane of the index: what was looked up
+    aggregation: Mapping[str, int]  # document id -> passages among `total`
+    highlights: Mapping[str, tuple[str, ...]]
+    fields: Mapping[str, Mapping[str, Any]]  # by passage: its text, and what filters see of it
+    found: Mapping[str, int] = field(default_factory=dict)  # by leg and by stage: how many passages it gave
 
 
 class _Watched:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.errors import BackendError, DiskFull, HomeDamaged, HomeTooNew
+from headwater.storage._read_only import address, may_write
 
 BUSY_SECONDS: Final = 30.0
 _KIND: Final = 0xFF  # the low byte of an extended SQLite error code
@@ -18,7 +19,8 @@ _KIND: Final = 0xFF  # the low byte of an extended SQLite error code
 def opened(path: Path, *, schema: str, version: int, without: str) -> Iterator[sqlite3.Connection]:
     """Made on first use. `without` says what a person has left who moves a damaged file away."""
     try:
-        db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        uri = address(path, writable=may_write(path))
+        db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             db.row_factory = sqlite3.Row
             found = db.execute("pragma user_version").fetchone()[0]

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Final
 
@@ -139,8 +140,9 @@ class Cutting:
     def _end_process(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            with process:
-                process.kill()
+            process.kill()
+            with suppress(BrokenPipeError), process:  # what was not sent goes nowhere
+                pass
 
 
 def _send(stream: IO[bytes], value: object) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.errors import BackendError, DiskFull, HeadwaterError, HomeDamaged, NotFound, UsageError
+from headwater.storage._read_only import address, may_write
 from headwater.storage.schema import prepare
 
 # Another process writes for less than a second at a time; who waits longer than this is stuck.
@@ -33,7 +34,9 @@ class Database:
     """Connections for readers come from a pool, so there are as many as ever read at the same time."""
 
     def __init__(self, path: Path, *, writable: bool) -> None:
-        self.path, self.writable = path, writable
+        # What cannot be written to can still be read; who writes all the same is told so then.
+        self.path, self.writable = path, writable and may_write(path)
+        writable = self.writable
         self._lock, self._pool_lock = threading.Lock(), threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -91,7 +94,10 @@ class Database:
             db = self._writer
             if db is None:
                 what = "closed" if self._closed else "open for reading only"
-                raise UsageError(f"the catalog {str(self.path)!r} is {what}; open it for writing")
+                told = f"the catalog {str(self.path)!r} is {what}; open it for writing"
+                raise UsageError(
+                    told if may_write(self.path) else f"{told}, with the permission to write to its folder"
+                )
             if not durable:
                 db.execute("pragma synchronous = normal")
             try:
@@ -124,9 +130,13 @@ class Database:
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         if self._closed:
             raise UsageError(f"the catalog {str(self.path)!r} is closed; open it again")
-        address = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         return sqlite3.connect(
-            address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
+            address(self.path, writable=not read_only),
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=64,
         )
 
     @staticmethod

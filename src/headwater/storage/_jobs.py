@@ -2,19 +2,23 @@
 
     pending -> processing -> indexed -> completed | empty | failed          pending -> cancelled
 
-A job that was being worked on when its worker died is pending again: doing it twice makes the same document.
+A job that was being worked on when its worker died is pending again: doing it twice makes the same document. One that
+is indexed is found by its words; its vectors are still to come, whoever makes them.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 from headwater.storage._ledger_file import LedgerFile, now
+from headwater.storage._outbox import announce
 
 JobState = Literal["pending", "processing", "indexed", "completed", "empty", "failed", "cancelled"]
 Kind = Literal["put", "delete", "label", "url"]
@@ -25,6 +29,8 @@ KEPT_FINISHED: Final = 100_000
 # The pause after the first failure of a store or a model; it doubles up to the longest.
 FIRST_PAUSE_SECONDS: Final = 2.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
+# How far a document is that is found by its words.
+WORDS_PERCENT: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,25 +80,37 @@ class Jobs:
         priority: int = 0,
     ) -> Job:
         """Promise some work; an earlier promise for the same document that nobody began is replaced by this one."""
-        id, at = secrets.token_hex(ID_BYTES), now()
-        with self._file.writing() as db:
-            db.execute(
-                "update job set state = 'cancelled', reason = 'replaced by a later one', updated = ? "
-                "where document = ? and state = 'pending' and kind = ?",
-                (at, document, kind),
-            )
-            db.execute("update counter set value = value + 1 where name = 'place'")
-            place = db.execute("select value from counter where name = 'place'").fetchone()[0]
-            db.execute(
-                "insert into job values (?, ?, ?, ?, ?, ?, 'pending', 'queue', 0, '', 0, ?, ?, ?, ?, 0, '', ?)",
-                (id, owner, collection, document, uri, kind, priority, json.dumps(dict(work)), at, at, place),
-            )
-            if place % 1000 == 0:
-                closed = "state not in ('pending', 'processing', 'indexed')"
-                db.execute(f"delete from job where {closed} and place <= ?", (place - KEPT_FINISHED,))
+        told: dict[str, Any] = {"owner": owner, "collection": collection, "document": document, "uri": uri}
+        (id,) = self.add_all([Job(id="", **told, kind=kind, work=work, priority=priority)])
         found = self.get(id)
         assert found is not None
         return found
+
+    def add_all(self, jobs: Sequence[Job]) -> list[str]:
+        """The same for many, all of them or none; return the ids that they were given."""
+        at, ids = now(), []
+        with self._file.writing() as db:
+            for job in jobs:
+                ids.append(secrets.token_hex(ID_BYTES))
+                self._insert(db, replace(job, id=ids[-1], created=at))
+        return ids
+
+    def _insert(self, db: sqlite3.Connection, job: Job) -> None:
+        waits = "select id from job where document = ? and state = 'pending' and kind = ?"
+        for (earlier,) in db.execute(waits, (job.document, job.kind)).fetchall():
+            replaced = "update job set state = 'cancelled', reason = 'replaced by a later one', updated = ?"
+            db.execute(f"{replaced} where id = ?", (job.created, earlier))
+            announce(db, earlier)
+        db.execute("update counter set value = value + 1 where name = 'place'")
+        place = db.execute("select value from counter where name = 'place'").fetchone()[0]
+        whose = (job.id, job.owner, job.collection, job.document, job.uri, job.kind)
+        db.execute(
+            "insert into job values (?, ?, ?, ?, ?, ?, 'pending', 'queue', 0, '', 0, ?, ?, ?, ?, 0, '', ?)",
+            (*whose, job.priority, json.dumps(dict(job.work)), job.created, job.created, place),
+        )
+        if place % 1000 == 0:
+            closed = "state not in ('pending', 'processing', 'indexed')"
+            db.execute(f"delete from job where {closed} and place <= ?", (place - KEPT_FINISHED,))
 
     def get(self, id: str) -> Job | None:
         """One by its id, whoever's it is: the caller checks."""
@@ -144,14 +162,17 @@ class Jobs:
     def due(self, kinds: Sequence[Kind]) -> bool:
         """Whether there is a job to do now, or one that a worker left."""
         sql = (
-            f"select 1 from job where (state = 'pending' and due <= ? or state in ('processing', 'indexed')) "
+            f"select 1 from job where (state in ('pending', 'indexed') and due <= ? or state = 'processing') "
             f"and kind in ({_marks(kinds)}) limit 1"
         )
         with self._file.reading() as db:
             return db.execute(sql, (time.time(), *kinds)).fetchone() is not None
 
-    def take(self, worker: str, *, limit: int, kinds: Sequence[Kind]) -> list[Job]:
-        """The next jobs that are due, the most urgent first and then the oldest; they are this worker's now."""
+    def take(self, worker: str, *, limit: int, kinds: Sequence[Kind], most_bytes: int = 0) -> list[Job]:
+        """The next jobs that are due, the most urgent first and then the oldest; they are this worker's now.
+
+        One at least, and more as long as all of them together have no more than `most_bytes` where that is said.
+        """
         with self._file.reading() as db:
             waits = f"select 1 from job where state = 'pending' and kind in ({_marks(kinds)}) limit 1"
             if db.execute(waits, kinds).fetchone() is None:
@@ -162,6 +183,9 @@ class Jobs:
                 "order by priority desc, place limit ?"
             )
             rows = db.execute(sql, (time.time(), *kinds, limit)).fetchall()
+            if most_bytes:
+                sizes = accumulate(int(json.loads(row["work"]).get("bytes", 0)) for row in rows)
+                rows = rows[: max(1, sum(size <= most_bytes for size in sizes))]
             at = now()
             db.executemany(
                 "update job set state = 'processing', worker = ?, attempts = attempts + 1, updated = ? where id = ?",
@@ -169,16 +193,37 @@ class Jobs:
             )
         return [job for row in rows if (job := self.get(row["id"])) is not None]
 
+    def take_indexed(self, worker: str, *, limit: int) -> list[Job]:
+        """The next jobs whose documents are found by their words and lack vectors; they stay indexed meanwhile."""
+        with self._file.reading() as db:
+            if db.execute("select 1 from job where state = 'indexed' limit 1").fetchone() is None:
+                return []
+        with self._file.writing() as db:
+            sql = "select id from job where state = 'indexed' and due <= ? order by priority desc, place limit ?"
+            ids = [row[0] for row in db.execute(sql, (time.time(), limit)).fetchall()]
+            taken = "update job set worker = ?, attempts = attempts + 1 where id = ?"
+            db.executemany(taken, [(worker, id) for id in ids])
+        return [job for id in ids if (job := self.get(id)) is not None]
+
+    def indexed(self, id: str) -> None:
+        """Its document is found by its words from now on; the vectors are another piece of work."""
+        with self._file.writing() as db:
+            sql = (
+                "update job set state = 'indexed', stage = 'embed', percent = ?, attempts = 0, due = 0, worker = '', "
+                "updated = ? where id = ? and state = 'processing'"
+            )
+            db.execute(sql, (WORDS_PERCENT, now(), id))
+
     def recover(self, *, kinds: Sequence[Kind], older_than: str = "9") -> int:
         """Jobs of workers that are gone are pending again; only who can know that they are gone may say so."""
         with self._file.reading() as db:
-            left = f"select 1 from job where state in ('processing', 'indexed') and kind in ({_marks(kinds)}) limit 1"
+            left = f"select 1 from job where state = 'processing' and kind in ({_marks(kinds)}) limit 1"
             if db.execute(left, kinds).fetchone() is None:
                 return 0
         with self._file.writing() as db:
             sql = (
                 "update job set state = 'pending', stage = 'queue', worker = '', updated = ? "
-                f"where state in ('processing', 'indexed') and updated < ? and kind in ({_marks(kinds)})"
+                f"where state = 'processing' and updated < ? and kind in ({_marks(kinds)})"
             )
             return db.execute(sql, (now(), older_than, *kinds)).rowcount
 
@@ -193,14 +238,14 @@ class Jobs:
         with self._file.writing() as db:
             db.execute(
                 "update job set stage = ?, percent = max(percent, ?), updated = ? "
-                "where id = ? and state = 'processing'",
+                "where id = ? and state in ('processing', 'indexed')",
                 (stage, percent, now(), id),
             )
             if work is not None:
                 db.execute("update job set work = ? where id = ?", (json.dumps(dict(work)), id))
 
     def finish(self, id: str, state: JobState, reason: str = "") -> None:
-        """How it ended."""
+        """How it ended; whoever wants to know of that is told, whatever happens to this process."""
         with self._file.writing() as db:
             db.execute(
                 "update job set state = ?, stage = ?, percent = ?, reason = ?, updated = ? where id = ?",
@@ -213,14 +258,16 @@ class Jobs:
                     id,
                 ),
             )
+            if state not in OPEN:
+                announce(db, id)
 
     def postpone(self, job: Job, reason: str) -> None:
-        """A store or a model failed: try again after a pause that doubles."""
+        """A store or a model failed: try again after a pause that doubles. What is indexed stays so."""
         pause = min(FIRST_PAUSE_SECONDS * 2 ** max(0, job.attempts - 1), LONGEST_PAUSE_SECONDS)
         with self._file.writing() as db:
             db.execute(
-                "update job set state = 'pending', stage = 'queue', reason = ?, due = ?, worker = '', updated = ? "
-                "where id = ?",
+                "update job set state = iif(state = 'indexed', state, 'pending'), stage = 'queue', reason = ?, "
+                "due = ?, worker = '', updated = ? where id = ?",
                 (reason, time.time() + pause, now(), job.id),
             )
 
@@ -228,7 +275,10 @@ class Jobs:
         """Give up a job that nobody has begun; False where it is too late."""
         with self._file.writing() as db:
             sql = "update job set state = 'cancelled', stage = 'done', updated = ? where id = ? and state = 'pending'"
-            return db.execute(sql, (now(), id)).rowcount > 0
+            cancelled = db.execute(sql, (now(), id)).rowcount > 0
+            if cancelled:
+                announce(db, id)
+            return cancelled
 
     def retry(self, id: str) -> bool:
         """Do a job again that failed or was cancelled."""

@@ -14,6 +14,7 @@ ID_BYTES: Final = 8
 # Of each owner; older searches are forgotten.
 KEPT_SEARCHES: Final = 10_000
 WRITTEN_TOGETHER: Final = 100
+_APPLIED: Final = "update event set seen = ? where owner = ? and id = ?"
 
 
 class Journal:
@@ -102,17 +103,26 @@ class Journal:
 
     # -- events
     def event(self, owner: str, id: str, *, document: str, time: str) -> str:
-        """Note an event: "new", "seen" where its id came before, "late" where a newer one of the document did."""
+        """Note an event: "new", "seen" where it was applied before, "late" where a newer one of the document came.
+
+        It is new until `applied` says otherwise: a process that dies in between has not applied it.
+        """
         with self._file.writing() as db:
-            made = db.execute("insert or ignore into event values (?, ?, ?)", (owner, id, now()))
-            if not made.rowcount:
+            db.execute("insert or ignore into event values (?, ?, '')", (owner, id))
+            if db.execute("select seen from event where owner = ? and id = ?", (owner, id)).fetchone()[0]:
                 return "seen"
             row = db.execute("select time from latest_event where document = ?", (document,)).fetchone()
             if row is not None and time < row[0]:
+                db.execute(_APPLIED, (now(), owner, id))
                 return "late"
             sql = "insert into latest_event values (?, ?) on conflict(document) do update set time = excluded.time"
             db.execute(sql, (document, time))
             return "new"
+
+    def applied(self, owner: str, id: str) -> None:
+        """What the event asked for is done or promised durably: when it comes again it is nothing."""
+        with self._file.writing() as db:
+            db.execute(_APPLIED, (now(), owner, id))
 
     def unsee(self, owner: str, id: str) -> None:
         """The event could not be worked on after all: when it comes again it is new."""
@@ -137,4 +147,7 @@ class Journal:
     def remove_webhook(self, owner: str, id: str) -> bool:
         """Tell it nothing more."""
         with self._file.writing() as db:
-            return db.execute("delete from webhook where owner = ? and id = ?", (owner, id)).rowcount > 0
+            gone = db.execute("delete from webhook where owner = ? and id = ?", (owner, id)).rowcount > 0
+            if gone:
+                db.execute("delete from outbox where webhook = ?", (id,))
+            return gone

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.errors import BackendError, DiskFull, HomeDamaged, HomeTooNew
+from headwater.storage._read_only import address, may_write
 
 BUSY_SECONDS: Final = 30.0
 _KIND: Final = 0xFF  # the low byte of an extended SQLite error code
@@ -65,8 +66,18 @@ create table chat_session(session text primary key, owner text not null, chat te
 create index chat_session_chat on chat_session(owner, chat);
 """
 
+# What is still to be told to webhooks; the rowid is the order in which jobs ended.
+_OUTBOX: Final = """
+create table outbox(
+  place integer primary key, id text not null unique, webhook text not null, document text not null,
+  event text not null, job text not null, attempts integer not null, due real not null, created real not null,
+  reason text not null);
+create index outbox_webhook on outbox(webhook, place);
+create index outbox_document on outbox(document);
+"""
+
 # Step n takes a file of version n to n + 1. Steps are never edited, only added.
-STEPS: Final = (_FIRST, _CHANGED, _CHATS)
+STEPS: Final = (_FIRST, _CHANGED, _CHATS, _OUTBOX)
 
 
 def now() -> str:
@@ -116,7 +127,8 @@ class LedgerFile:
     def _connection(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "db", None)
         if found is None:
-            found = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            uri = address(self.path, writable=may_write(self.path))
+            found = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             found.row_factory = sqlite3.Row
             found.execute("pragma synchronous = full")
             self._local.db = found

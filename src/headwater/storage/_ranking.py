@@ -165,4 +165,4 @@ def in_order(ids: Ids, scores: npt.NDArray[np.float64]) -> list[Scored]:
     first = np.concatenate(([True], scores[1:] < scores[:-1] * (1 - SAME_SCORE)))
     shared = scores[first][np.cumsum(first) - 1]
     order = np.lexsort((ids, -shared))
-    return [Scored(*pair) for pair in zip(ids[order].tolist(), shared[order].tolist(), strict=True)]
+    return list(map(Scored, ids[order].tolist(), shared[order].tolist()))

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import blake2b
+from math import inf
+from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
 
@@ -21,14 +24,25 @@ MOST_HITS: Final = 100
 
 
 class Cache(Protocol):
-    """Results by key. Another process may hold it; then `put` may forget and `get` may find nothing."""
+    """Results by key, of this process or of several; `put` may forget and `get` may find nothing. Never an error."""
 
-    def get(self, key: bytes) -> Results | None:
-        """What was put under the key, or None."""
+    def get(self, key: bytes, *, within_seconds: float = ...) -> Results | None:
+        """What was put under the key, or None; the query and the times in it are not those of this search.
+
+        A store that could take more of `within_seconds` than it is worth is not asked.
+        """
         ...
 
     def put(self, key: bytes, results: Results) -> None:
-        """Keep it for a while."""
+        """Keep it for a while, if it is worth keeping."""
+        ...
+
+    def clear(self) -> None:
+        """Keep nothing of what there is of this home; raises BackendError where that cannot be made sure."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
         ...
 
 
@@ -40,8 +54,8 @@ class ResultCache:
         self._kept: OrderedDict[bytes, Results] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: bytes) -> Results | None:
-        """What was put under the key, or None; it is now the newest."""
+    def get(self, key: bytes, *, within_seconds: float = inf) -> Results | None:
+        """What was put under the key, or None; it is now the newest. It takes no time worth speaking of."""
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
@@ -53,7 +67,7 @@ class ResultCache:
 
         What failed in part is not kept: the next time it may work.
         """
-        if self._size < 1 or results.degraded or results.fallback_reason or len(results) > MOST_HITS:
+        if self._size < 1 or not is_worth_keeping(results):
             return
         with self._lock:
             self._kept[key] = results
@@ -66,8 +80,26 @@ class ResultCache:
         with self._lock:
             self._kept.clear()
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def is_worth_keeping(results: Results) -> bool:
+    """Whether the same question may be answered with it: not with what failed in part, nor with a whole listing."""
+    return not (results.degraded or results.fallback_reason or len(results) > MOST_HITS)
+
+
+def digest_of(paths: Iterable[Path], *told: str) -> str:
+    """What files hold and what else is told, in one word: two processes with the same word would search alike."""
+    digest = blake2b("\0".join(told).encode(), digest_size=16)
+    for path in sorted(paths):
+        with suppress(OSError):
+            content = path.read_bytes()
+            digest.update(f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogatepass") + content)
+    return digest.hexdigest()
 
 
 def key_of(query: Query, *, generation: int, space: int, settings: Iterable[str]) -> bytes | None:

@@ -135,6 +135,12 @@ class Conversations:
             raise NotFound(f"no answer is kept under {id!r}; `answers.keep` says which are kept")
         return _answer(json.loads(row["kept"]))
 
+    def answers(self, *, limit: int = 1000) -> list[KeptAnswer]:
+        """The latest first, as they were kept."""
+        latest = "select kept from answer where owner = ? order by created desc, rowid desc limit ?"
+        with self._reading() as db:
+            return [_answer(json.loads(row["kept"])) for row in db.execute(latest, (self._owner, limit)).fetchall()]
+
     def forget(self, document_ids: Sequence[str]) -> int:
         """Erase what was quoted of documents: answers made from them go, and turns that cite them lose their text."""
         gone, count = set(document_ids), 0

@@ -12,6 +12,7 @@ from headwater.storage._journal import Journal
 from headwater.storage._keys import Key, Keys, Rights
 from headwater.storage._ledger_file import LedgerFile, now
 from headwater.storage._originals import FOLDER, Original, Originals
+from headwater.storage._outbox import Message, Outbox
 
 __all__ = [
     "OPEN",
@@ -21,6 +22,7 @@ __all__ = [
     "JobState",
     "Key",
     "Ledger",
+    "Message",
     "Original",
     "Rights",
     "Scope",
@@ -41,6 +43,7 @@ class Ledger:
         self.datasets = Datasets(self._file)
         self.jobs = Jobs(self._file)
         self.journal = Journal(self._file)
+        self.outbox = Outbox(self._file)
         self.chats = Chats(self._file)
         self.originals = Originals(self._file, home / FOLDER)
 

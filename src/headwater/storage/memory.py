@@ -124,7 +124,8 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
 
     def _indexed(self, chunk: Chunk, document: Document) -> _Indexed:
         body = dict(zip(LANES, self._cutter.cut_joined(chunk.searchable_text), strict=True))
-        fields = {**head_terms(document, self._cutter), **body}
+        (head,) = head_terms([document], self._cutter)
+        fields = {**head, **body}
         return _Indexed(chunk, document, {field: Counter(terms.split()) for field, terms in fields.items()})
 
     def search(self, text: str, limit: int, where: Filter, *, all_of: str = "") -> list[Scored]:

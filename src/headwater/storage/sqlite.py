@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.filters import ALL, Filter
 from headwater.selection import TICKET_BITS, Selection
-from headwater.storage import _spaces
+from headwater.storage import _spaces, _texts
 from headwater.storage._alike import find_alike
 from headwater.storage._check import check, mend
 from headwater.storage._commit import PARAMETERS, Commit, Numbers
@@ -86,7 +86,7 @@ def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class SqliteCatalog:
+class SqliteCatalog(_texts.Texts):
     """A Catalog in a file. One process at a time should commit; any number may read and enqueue."""
 
     def __init__(

@@ -75,12 +75,27 @@ class Subscriptions:
                 (now + pause, now, failures, error, one.owner, one.collection, one.url),
             )
 
-    def remove(self, url: str, *, owner: str = LOCAL_OWNER) -> int:
-        """Look at it no more; return how many there were. What it brought stays."""
+    def of(self, owner: str) -> list[Subscription]:
+        """An owner's, by address."""
+        return self._listed("where owner = ? order by url, collection", (owner,))
+
+    def remove(self, url: str, *, owner: str = LOCAL_OWNER, collection: str | None = None) -> int:
+        """Look at it no more, for any collection or for one; return how many there were. What it brought stays."""
         if not self.path.exists():
             return 0
         with self._opened() as db:
-            return db.execute("delete from subscription where url = ? and owner = ?", (url, owner)).rowcount
+            return db.execute(
+                "delete from subscription where url = ? and owner = ? and collection = coalesce(?, collection)",
+                (url, owner, collection),
+            ).rowcount
+
+    def leave(self, owner: str, collection: str) -> int:
+        """Look at nothing more for a collection that is gone; return how many there were."""
+        if not self.path.exists():
+            return 0
+        with self._opened() as db:
+            sql = "delete from subscription where owner = ? and collection = ?"
+            return db.execute(sql, (owner, collection)).rowcount
 
     def _listed(self, rest: str, values: tuple[object, ...]) -> list[Subscription]:
         if not self.path.exists():

@@ -44,6 +44,7 @@ from headwater.storage._lanes import (
     with_defaults,
 )
 from headwater.storage._ranking import ids_of, in_order, make_schema, mean_length, query_of, ranked, with_all
+from headwater.storage._read_only import IndexFolder
 from headwater.tokens import Cutter
 from headwater.types import Chunk, Document, Scored
 
@@ -105,6 +106,7 @@ class TantivyIndex:
         self._heap_bytes, self._threads = heap_mb * 1_000_000, threads
         self._schema = make_schema()
         self._fresh, self._fresh_share = Fresh(self.path), fresh_share
+        self._folder = IndexFolder(self.path)
         # Of a searcher: the mean lengths of fields, and how many chunks hold a term.
         self._of_searcher: tuple[Any, dict[str, float], dict[tuple[str, str], int]] = (None, {}, {})
         self._asked: tuple[str, Question] | None = None  # the last one
@@ -213,6 +215,7 @@ class TantivyIndex:
             finally:
                 self._index = self._searcher = None
                 self._looked = False
+                self._folder.close()
 
     def _delete(self, writer: Any, tickets: set[int]) -> None:
         # By a query and not by terms: tantivy 0.27 makes a term of the wrong type of an unsigned number.
@@ -220,16 +223,13 @@ class TantivyIndex:
 
     def _cut(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[tuple[int, Terms]]:
         """Chunk by chunk as the texts are cut, so that tantivy's own thread has work meanwhile."""
-        heads: dict[int, dict[str, str]] = {}
+        documents = {chunk.id >> TICKET_BITS: document for chunk, document in chunks}
+        heads = dict(zip(documents, head_terms(list(documents.values()), self._cutter), strict=True))
         for start, slice_of_lanes in self._cutting.slices([chunk.searchable_text for chunk, _ in chunks]):
             pairs = chunks[start : start + len(slice_of_lanes)]
-            for lanes, (chunk, document) in zip(slice_of_lanes, pairs, strict=True):
-                ticket = chunk.id >> TICKET_BITS
-                head = heads.get(ticket)
-                if head is None:
-                    head = heads[ticket] = head_terms(document, self._cutter)
-                body = {lane: terms for lane, terms in zip(LANES, lanes, strict=True) if terms}
-                yield chunk.id, {**head, **body}
+            for lanes, (chunk, _) in zip(slice_of_lanes, pairs, strict=True):
+                body = {lane: terms for lane, terms in zip(LANES, lanes, strict=True) if terms and not terms.isspace()}
+                yield chunk.id, {**heads[chunk.id >> TICKET_BITS], **body}
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
@@ -288,7 +288,7 @@ class TantivyIndex:
             self._looked = True
             with _told(self.path):
                 self._fresh.load()  # before the index: what goes from here is there by then
-            if self._index is None:
+            if self._index is None or self._folder.is_linked:
                 self._index = self._open()
             if self._index is not None:
                 try:
@@ -345,10 +345,7 @@ class TantivyIndex:
         fresh.replace(self.path / FORMAT_FILE)
 
     def _prepared(self) -> Any:
-        index = tantivy.Index(self._schema, path=str(self.path))
-        index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
-        index.config_reader("manual", 0)
-        return index
+        return self._folder.opened(tantivy, self._schema)
 
     # ------------------------------------------------------------------------------------------- reading
 

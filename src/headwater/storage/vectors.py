@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import turbovec
 
 from headwater.errors import BackendError, SettingError, UsageError
@@ -59,6 +60,16 @@ GIVE_UP_SECONDS: Final = 3.0
 MAX_LOADS: Final = 3
 
 
+# The dimensions and bits that the engine was used with in this process, or is about to be.
+_READY: Final[set[tuple[int, int]]] = set()
+
+
+def _use_once(dim: int, bits: int) -> None:
+    turbovec.IdMapIndex(dim=dim, bit_width=bits).add_with_ids(
+        np.ones((1, dim), dtype=np.float32), np.zeros(1, dtype=np.uint64)
+    )
+
+
 class _State(NamedTuple):
     index: Any
     ids: Ids  # what the index holds, sorted
@@ -76,7 +87,7 @@ class TurbovecIndex:
         exact: Callable[[Sequence[int]], tuple[Ids, Matrix]],
         writable: bool = True,
         bits: int = 4,
-        shortlist: int = 150,
+        shortlist: int = 120,
         metric: str = COSINE,
     ) -> None:
         check_metric(metric)
@@ -92,6 +103,13 @@ class TurbovecIndex:
         self._dirty = False
 
     # ------------------------------------------------------------------------------------------ writing
+
+    def expect(self) -> None:
+        """Vectors will come: the engine, whose first use takes a tenth of a second, gets ready in the background."""
+        shape = (self.dim + -self.dim % DIM_STEP, self._bits)
+        if shape not in _READY:
+            _READY.add(shape)
+            threading.Thread(target=_use_once, args=shape, name="headwater-vectors-ready", daemon=True).start()
 
     def add(self, ids: Ids, vectors: Matrix) -> None:
         """Index these; adding what is there already is harmless. Ids of one ticket come in one call, from ordinal 0."""
@@ -286,13 +304,13 @@ class TurbovecIndex:
         selection = self._select(where)
         if selection.is_empty:
             return []
-        wanted = max(self._shortlist, limit + limit // 2)
+        wanted = max(self._shortlist, limit + limit // 5)
         while True:
             candidates, exhausted = self._candidates(query, wanted, selection)
-            ranked = self._scored(given[0, : self.dim], candidates)
-            enough = len(ranked) >= limit and (ranked[limit - 1].score > ranked[-1].score or wanted >= MAX_TIES)
+            ids, scores = self._scored(given[0, : self.dim], candidates)
+            enough = len(ids) >= limit and (scores[limit - 1] > scores[-1] or wanted >= MAX_TIES)
             if exhausted or enough:
-                return ranked[:limit]
+                return list(map(Scored, ids[:limit].tolist(), scores[:limit].tolist()))
             wanted *= GROWTH
 
     def _candidates(self, query: Matrix, wanted: int, selection: Selection) -> tuple[Ids, bool]:
@@ -320,11 +338,11 @@ class TurbovecIndex:
         ids: Ids = found[0].astype(np.int64)
         return ids
 
-    def _scored(self, query: Vector, candidates: Ids) -> list[Scored]:
-        """The live ones of them, in order."""
+    def _scored(self, query: Vector, candidates: Ids) -> tuple[Ids, npt.NDArray[np.float64]]:
+        """The live ones of them, in order, with their scores."""
         ids, rows = self._exact(candidates.tolist())
         if not len(ids):
-            return []
+            return ids, np.empty(0)
         scores = similarities(query, rows, self._metric)
         order = np.lexsort((ids, -scores))
-        return [Scored(*pair) for pair in zip(ids[order].tolist(), scores[order].tolist(), strict=True)]
+        return ids[order], scores[order]

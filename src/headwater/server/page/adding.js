@@ -1,15 +1,17 @@
 // Files, folders, addresses, bookmarks -> documents, while the reader goes on reading.
 
 import { app, get, post, upload } from "./api.js";
-import { t } from "./i18n.js";
+import { t, worded } from "./i18n.js";
 import { h, memory } from "./kit.js";
 import { toast } from "./said.js";
 
 const AT_ONCE = 20; // files to a request, so that the first are indexed while the rest is sent
 const OPEN = ["pending", "processing"];
 const PACE_SECONDS = 1;
+const NO_FOLDERS = new Set(["unread", "archive", "unsorted", "starred"]); // what reading lists call no folder
 const watchers = new Set(); // who wants to know that documents changed
 let following = false;
+let lost = null; // how many could not be read when it was last looked
 
 /** Be told when something was added, indexed or removed, until the returned function is called. */
 export function onChange(watcher) {
@@ -28,10 +30,12 @@ export async function changed() {
 }
 
 /** Every document that may be seen, of one collection or of all. */
-export async function documents({ collection = "", keywords = "", size = 200 } = {}) {
+export async function documents({ collection = "", keywords = "", size = 200, pages = 1 } = {}) {
   const asked = (app.get("collections") || []).filter((one) => !collection || one.name === collection);
-  const found = await Promise.all(asked.map((one) => get(`/api/v1/datasets/${encodeURIComponent(one.id)}/documents`, { page_size: size, orderby: "update_time", keywords })));
-  const all = found.flatMap((one, at) => one.docs.map((document) => ({ ...document, collection: asked[at].name, own: asked[at].owner === app.get("about").owner })));
+  const of = (one, page) => get(`/api/v1/datasets/${encodeURIComponent(one.id)}/documents`, { page, page_size: size, orderby: "update_time", keywords });
+  const found = await Promise.all(asked.map((one) => of(one, 1)));
+  const rest = await Promise.all(asked.map((one, at) => Promise.all(Array.from({ length: Math.min(pages, Math.ceil(found[at].total / size)) - 1 }, (_, more) => of(one, more + 2)))));
+  const all = found.flatMap((one, at) => [one, ...rest[at]].flatMap((part) => part.docs).map((document) => ({ ...document, collection: asked[at].name, own: asked[at].owner === app.get("about").owner })));
   all.sort((a, b) => (b.update_time || b.create_time) - (a.update_time || a.create_time));
   return Object.assign(all, { total: found.reduce((sum, one) => sum + one.total, 0) });
 }
@@ -65,7 +69,7 @@ export async function adding(files) {
     follow();
   } catch (error) {
     said.end();
-    toast(error.message === "offline" ? t("offline") : error.message);
+    toast(error.message);
   }
 }
 
@@ -116,40 +120,66 @@ function picked(attributes, then) {
 
 export const pickFiles = () => picked({}, adding);
 export const pickFolder = () => picked({ webkitdirectory: "" }, (files) => adding(files.filter((file) => !file.name.startsWith("."))));
-export const pickBookmarks = () => picked({ accept: ".html,.htm,.csv,.json", multiple: false }, (files) => files[0] && bookmarks(files[0]));
+export const pickBookmarks = () => picked({ accept: ".html,.htm,.csv", multiple: false }, (files) => files[0] && bookmarks(files[0]));
 
 export async function addUrls(urls) {
-  const { id, name } = await target();
+  const said = urls.length > 1 ? toast(t("add.sending.pages", { n: urls.length }), { progress: true }) : null;
   let failed = "";
   let done = 0;
-  for (const one of urls) {
-    try {
-      await post("/api/v1/ingest/url", { dataset_id: id, ...one });
-      done += 1;
-    } catch (error) {
-      failed = error.message;
+  let name = "";
+  try {
+    const made = await target();
+    name = made.name;
+    for (const [at, one] of urls.entries()) {
+      await post("/api/v1/ingest/url", { dataset_id: made.id, ...one }).then(() => (done += 1), (error) => (failed = error.message));
+      said?.at((at + 1) / urls.length);
     }
+  } catch (error) {
+    failed = error.message;
   }
+  said?.end();
+  failed = failed === "offline" ? t("offline") : worded(failed);
   toast(failed ? t("add.some", { done, n: urls.length, reason: failed }) : t("add.sent", { n: done, name }));
   if (done) await changed();
   follow();
 }
 
-/** A browser's export: its addresses with their titles and folders; the folder is kept as a tag. */
+/** An export of a browser or of a reading list: its addresses with their titles, folders and tags. */
 async function bookmarks(file) {
-  const parsed = new DOMParser().parseFromString(await file.text(), "text/html"); // runs and fetches nothing
-  const found = [...parsed.querySelectorAll("a[href]")].map((link) => {
+  const text = await file.text();
+  const found = (/^\s*</.test(text) ? fromPage(text) : fromTable(text)).filter((one) => /^https?:\/\//i.test(one.url));
+  const unique = [...new Map(found.reverse().map((one) => [one.url, one])).values()].reverse(); // the first of each
+  if (unique.length) await addUrls(unique);
+  else toast(t("add.no.bookmarks"));
+}
+
+const apart = (tags) => (tags || "").split(/[,|]/).map((tag) => tag.trim()).filter(Boolean);
+
+/** The HTML of every browser, and of Pocket. */
+function fromPage(text) {
+  const parsed = new DOMParser().parseFromString(text, "text/html"); // runs and fetches nothing
+  return [...parsed.querySelectorAll("a[href]")].map((link) => {
     const folders = [];
     for (let list = link.closest("dl"); list; list = list.parentElement?.closest("dl")) {
       const title = list.previousElementSibling?.matches?.("h3") ? list.previousElementSibling : list.parentElement?.querySelector(":scope > h3");
       if (title) folders.unshift(title.textContent.trim());
     }
-    const tags = (link.getAttribute("tags") || "").split(",").map((tag) => tag.trim()).filter(Boolean);
-    return { url: link.getAttribute("href"), title: link.textContent.trim().slice(0, 500), folder: folders.join("/"), tags };
-  }).filter((one) => /^https?:\/\//i.test(one.url));
-  const unique = [...new Map(found.reverse().map((one) => [one.url, one])).values()].reverse(); // the first of each
-  if (unique.length) await addUrls(unique);
-  else toast(t("add.no.bookmarks"));
+    return { url: link.getAttribute("href"), title: link.textContent.trim().slice(0, 500), folder: folders.join("/"), tags: apart(link.getAttribute("tags")) };
+  });
+}
+
+/** A CSV with a column `url`, as Raindrop, Pocket and Instapaper write it. */
+function fromTable(text) {
+  const cells = [...text.replace(/^\ufeff/, "").matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)];
+  const rows = [[]];
+  for (const [, quoted, bare, end] of cells) {
+    rows.at(-1).push(quoted === undefined ? bare : quoted.replaceAll('""', '"'));
+    if (end !== ",") rows.push([]);
+  }
+  const names = (rows.shift() || []).map((name) => name.trim().toLowerCase());
+  return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at] || ""]))).map((one) => ({
+    url: one.url || "", title: (one.title || "").slice(0, 500), folder: NO_FOLDERS.has((one.folder || "").toLowerCase()) ? "" : one.folder || "", tags: apart(one.tags),
+  }));
 }
 
 export async function loadSample() {
@@ -168,12 +198,15 @@ export async function follow() {
   let before = "";
   let meter = null;
   let most = 0;
+  let failed = 0;
   try {
     for (;;) {
       const { jobs, counts } = await get("/api/v1/jobs", { state: OPEN, page_size: 100 });
       const open = Math.max(jobs.length, OPEN.reduce((sum, name) => sum + (counts[name] || 0), 0));
       const now = JSON.stringify(jobs.map((job) => [job.id, job.state, job.percent]));
       app.set({ jobs });
+      const unread = (counts.failed || 0) + (counts.empty || 0);
+      lost = Math.min(lost ?? unread, unread); // one that is tried again counts again
       if (open) {
         most = Math.max(most, open);
         meter ??= toast(t("jobs.open", { n: open }), { progress: true });
@@ -182,15 +215,19 @@ export async function follow() {
       }
       if (now !== before) await changed();
       before = now;
-      if (!open) break;
+      if (!open) {
+        failed = unread - lost;
+        lost = unread;
+        break;
+      }
       await new Promise((resolve) => setTimeout(resolve, PACE_SECONDS * 1000));
     }
     if (meter) {
       meter.at(1);
-      meter.say(t("jobs.done"));
+      meter.say(failed > 0 ? t("jobs.some", { n: failed }) : t("jobs.done"));
       meter.linger();
       meter = null;
-    }
+    } else if (failed > 0) toast(t("jobs.some", { n: failed })); // it was over before it was looked at
   } catch {
     /* signed out or offline: the views say so */
   } finally {

@@ -2,6 +2,7 @@
 
 import { memory, store } from "./kit.js";
 
+const KEPT_ALIVE = 60_000; // bytes that a browser sends on after a page is left
 export const CHATS = "/api/v1/conversations"; // where conversations are kept and go on
 
 /** What everybody needs to know: the texts' language, who is signed in, what there is to ask. */
@@ -41,7 +42,8 @@ async function asked(method, path, { query, body, signal, form } = {}) {
   const told = headers(form || body === undefined ? {} : { "Content-Type": "application/json" });
   let answer;
   try {
-    answer = await fetch(url, { method, headers: told, body: sent, signal });
+    // What is deleted is deleted, also when the page is left in the same moment.
+    answer = await fetch(url, { method, headers: told, body: sent, signal, keepalive: method === "DELETE" && (sent?.length ?? 0) < KEPT_ALIVE });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Failed("offline", { status: 0, name: "offline" });

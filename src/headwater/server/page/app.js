@@ -2,15 +2,19 @@
 
 import { app, get, Failed } from "./api.js";
 import { adding, addUrls, dropped, follow } from "./adding.js";
-import { language, setLanguage, t } from "./i18n.js";
+import { language, learn, setLanguage, t, worded } from "./i18n.js";
 import { address, fill, h, memory } from "./kit.js";
-import { fault, modal, toast } from "./said.js";
+import { fault, modal, toast, undoLast } from "./said.js";
 
 const PLACES = ["ask", "search", "library", "quality", "system"];
 const root = document.documentElement;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let current = null; // what the view on show left behind: {leave, keys, changed}
 let shown = "";
+let places = 0; // that were on show before this one
+const skip = h("a.skip", { href: "#main", onclick: (event) => (event.preventDefault(), document.querySelector("main").focus()) });
+const header = h("header.bar");
+const toasts = h("div.toasts", { role: "status", "aria-live": "polite" });
 
 function theme() {
   const chosen = memory.get("theme");
@@ -24,13 +28,13 @@ function bar() {
     h("a", { href: address.to(name), "aria-current": name === place ? "page" : null }, t(`place.${name}`));
   const other = language() === "zh" ? "en" : "zh";
   const isDark = root.dataset.theme === "dark";
-  return h("header.bar",
+  fill(header,
     h("a.name", { href: address.to("ask"), "aria-label": "Headwater" }, logo(), h("span", "Headwater")),
     h("nav.places", { "aria-label": t("places") }, PLACES.map(link)),
     h("div.tools",
-      h("button.quiet", { lang: other, onclick: () => choose("language", other), "aria-label": t("language.other") },
+      h("button.quiet", { lang: other, data: { what: "language" }, onclick: () => choose("language", other), "aria-label": t("language.other") },
         other === "zh" ? "中文" : "English"),
-      h("button.quiet", { onclick: () => choose("theme", isDark ? "light" : "dark") }, t(isDark ? "theme.light" : "theme.dark")),
+      h("button.quiet", { data: { what: "theme" }, onclick: () => choose("theme", isDark ? "light" : "dark") }, t(isDark ? "theme.light" : "theme.dark")),
       h("button.quiet", { onclick: shortcuts, "aria-label": t("keys.title"), title: t("keys.title") }, "?"),
     ));
 }
@@ -42,10 +46,15 @@ function logo() {
 
 function choose(what, value) {
   memory.set(what, value);
-  if (what === "language") setLanguage(value);
-  theme();
-  shown = "";
-  show();
+  if (what === "language") {
+    setLanguage(value);
+    shown = "";
+    show();
+  } else {
+    theme();
+    bar();
+  }
+  header.querySelector(`[data-what="${what}"]`).focus();
 }
 
 async function show() {
@@ -53,27 +62,34 @@ async function show() {
   const name = place === "document" ? "document" : PLACES.includes(place) ? place : "ask";
   const key = `${name}/${rest.join("/")}`;
   if (key === shown && current?.changed) return current.changed(query);
+  places += shown ? 1 : 0;
   shown = key;
   current?.leave?.();
   current = null;
   const main = frame(name);
   try {
-    const view = await import(`./${name}.js`);
-    if (shown === key) current = (await view.show(main, { rest, query })) || {};
+    const [view] = await Promise.all([import(`./${name}.js`), name === "ask" ? null : learn()]);
+    if (shown === key) current = (await view.show(main, { rest, query, back: places ? () => history.back() : () => (location.hash = address.to("library")) })) || {};
   } catch (error) {
     fill(main, h("div.page", fault(error, () => ((shown = ""), show()))));
     if (!(error instanceof Failed)) throw error;
   }
 }
 
-/** The shell around a view; it is there before anything was asked of the server. */
+/** The shell around a view; it is there before anything was asked of the server. What is open over it stays open. */
 function frame(name) {
   root.lang = language() === "zh" ? "zh-CN" : "en";
-  document.title = `${t(`place.${PLACES.includes(name) ? name : "library"}`)} · Headwater`;
-  const main = h("main", { id: "main", tabindex: -1 });
-  const toasts = document.querySelector(".toasts") || h("div.toasts", { role: "status", "aria-live": "polite" });
-  fill(document.body, h("a.skip", { href: "#main", onclick: (event) => (event.preventDefault(), main.focus()) }, t("skip")),
-    bar(), main, toasts);
+  const place = t(`place.${PLACES.includes(name) ? name : "library"}`);
+  document.title = `${place} · Headwater`;
+  skip.textContent = t("skip");
+  bar();
+  const main = h("main", { id: "main", tabindex: -1, "aria-label": place });
+  const before = document.querySelector("main");
+  const within = before?.contains(document.activeElement);
+  if (before) before.replaceWith(main);
+  else document.body.replaceChildren(skip, header, main, toasts);
+  if (within) main.focus({ preventScroll: true }); // on from here, not from the top of the page
+  if (before) scrollTo(0, 0);
   document.body.dataset.drop = t("add.drop");
   return main;
 }
@@ -93,12 +109,13 @@ function typing(target) {
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") {
-    if (!document.querySelector("dialog[open]")) current?.keys?.close?.();
+    if (!document.querySelector("dialog[open], :popover-open")) current?.keys?.close?.();
     return;
   }
-  if (typing(event.target)) return;
+  if (typing(event.target) || memory.get("keys") === "off") return;
   const action = { "/": "ask", j: "next", k: "previous" }[event.key];
   if (event.key === "?") shortcuts();
+  else if (event.key === "u") undoLast();
   else if (action === "ask" && !current?.keys?.ask) location.hash = address.to("ask");
   else if (action) current?.keys?.[action]?.();
   else return;
@@ -106,8 +123,9 @@ function pressed(event) {
 }
 
 function shortcuts() {
-  const rows = [["/", "keys.ask"], ["j  k", "keys.walk"], ["Enter", "keys.enter"], ["Esc", "keys.close"], ["?", "keys.list"]];
-  modal(t("keys.title"), () => h("dl.facts", rows.map(([key, what]) => [h("dt", key.split("  ").map((one) => [h("kbd", one), " "])), h("dd", t(what))])));
+  const rows = [["/", "keys.ask"], ["j  k", "keys.walk"], ["Enter", "keys.enter"], ["Esc", "keys.close"], ["u", "keys.undo"], ["?", "keys.list"]];
+  const use = h("input", { type: "checkbox", checked: memory.get("keys") !== "off", onchange: (event) => memory.set("keys", event.target.checked ? "" : "off") });
+  modal(t("keys.title"), () => [h("label.tick", use, t("keys.use")), h("dl.facts", rows.map(([key, what]) => [h("dt", key.split("  ").map((one) => [h("kbd", one), " "])), h("dd", t(what))]))]);
 }
 
 // ---------------------------------------------------------------------------------------------- signing in
@@ -127,7 +145,8 @@ function signIn() {
       follow();
     } catch (error) {
       memory.set("key", "");
-      said.textContent = error.message === "offline" ? t("offline") : error.message;
+      await learn();
+      said.textContent = error.message === "offline" ? t("offline") : worded(error.message);
       key.select();
     }
   };
@@ -137,6 +156,7 @@ function signIn() {
     said,
     h("div.row", h("button.primary", { type: "submit" }, t("signin.do")))), { name: "sign-in", actions: null });
   dialog.addEventListener("cancel", (event) => event.preventDefault()); // there is nothing to see without a key
+  dialog.addEventListener("close", () => app.get("signIn") && signIn()); // a browser lets a second Esc through
   key.focus();
 }
 
@@ -160,7 +180,7 @@ function pasted(event) {
 async function begin() {
   setLanguage(memory.get("language") || (navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"));
   theme();
-  dark.addEventListener("change", theme);
+  dark.addEventListener("change", () => (theme(), bar()));
   app.watch((values, changed) => {
     if (changed.includes("signIn") && values.signIn) signIn();
   });
@@ -180,7 +200,7 @@ async function begin() {
     await look();
   } catch (error) {
     if (error.status === 401) return; // the dialog goes on from here
-    toast(error.message === "offline" ? t("offline") : error.message);
+    toast(error.message);
   }
   await show();
   follow();

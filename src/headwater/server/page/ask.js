@@ -2,7 +2,7 @@
 
 import { app, CHATS, events, get, post, remove } from "./api.js";
 import { sourcePane } from "./document.js";
-import { t } from "./i18n.js";
+import { learn, t, tongue, worded } from "./i18n.js";
 import { add, address, fill, h, memory, reveal, settled } from "./kit.js";
 import { copy, fault, modal, named, place, save, support, tidy, toast, when } from "./said.js";
 import { inline } from "./text.js";
@@ -38,21 +38,31 @@ class Ask {
       onpointerdown: (event) => this.drag(event), onkeydown: (event) => this.nudge(event),
     });
     this.frame = h("div.ask",
-      h("section.talk", { "aria-label": t("place.ask") }, this.bar, this.turnsNode, this.form), this.splitter, this.pane);
+      this.talk = h("section.talk", { "aria-label": t("place.ask") }, h("h1.unseen", t("place.ask")), this.bar, this.turnsNode, this.form), this.splitter, this.pane);
     this.root = root;
     this.share(Number(memory.get("share", "52")));
   }
 
   async open(query) {
     fill(this.root, this.frame);
-    this.unwatch = app.watch(() => this.tools());
+    this.unwatch = app.watch((_, names) => names.includes("about") && this.told());
     this.tools();
     if (query.c && query.c !== kept?.id) await this.load(query.c);
     else if (!kept) kept = { id: "", turns: [] };
     this.draw();
     if (query.source) this.openSource(parsed(query.source));
-    if (query.q) this.ask(query.q);
-    else if (matchMedia("(min-width: 861px)").matches) this.question.focus();
+    if (query.q) {
+      address.note({ q: "" }); // asked once, not at every reload
+      this.ask(query.q);
+    }
+    else if (matchMedia("(min-width: 861px)").matches && !document.activeElement?.closest(".tools, dialog")) this.question.focus();
+  }
+
+  /** Another collection, another model, the first documents. What did not change is left alone: somebody may be using it. */
+  told() {
+    this.tools();
+    const ready = app.get("about").documents;
+    if (kept && !kept.turns.length && !app.get("jobs")?.length && ready !== this.ready) this.draw();
   }
 
   leave() {
@@ -88,6 +98,9 @@ class Ask {
     const collections = app.get("collections") || [];
     const models = about?.models || [];
     const chosen = this.collection();
+    const sign = JSON.stringify([models, about?.model, collections.map((one) => one.name)]);
+    if (sign === this.offered) return;
+    this.offered = sign;
     const pick = (label, value, choices, onchange) =>
       h("select", { "aria-label": label, title: label, onchange: (event) => onchange(event.target.value) },
         choices.map(([key, words]) => h("option", { value: key, selected: key === value }, words)));
@@ -155,18 +168,21 @@ class Ask {
     const turn = { question, sentences: [], steps: [], answer: null };
     kept.turns.push(turn);
     if (kept.turns.length === 1) fill(this.turnsNode);
-    turn.node = h("article.turn", { "aria-label": question });
-    this.turnsNode.append(turn.node);
+    this.place(turn);
     await this.run(turn);
   }
 
   async run(turn) {
     this.stop();
+    learn(); // what will be said of the answer
     const abort = (this.running = new AbortController());
     this.sending(true);
     Object.assign(turn, { sentences: [], steps: [], answer: null, error: null, stopped: false });
     this.drawTurn(turn);
+    if (document.activeElement === document.body) turn.node.focus({ preventScroll: true }); // what was pressed is gone
     this.turnsNode.scrollTop = this.turnsNode.scrollHeight;
+    const began = performance.now();
+    const clock = setInterval(() => (turn.seconds.textContent = ` · ${Math.round((performance.now() - began) / 1000)} s`), 1000);
     const body = {
       question: turn.question, stream: true, conversation_id: kept.id,
       use_knowledge_base: memory.get("documents", "yes") === "yes" || !app.get("about")?.model,
@@ -179,6 +195,8 @@ class Ask {
       if (error.name === "AbortError") turn.stopped = true;
       else turn.error = error;
     }
+    clearInterval(clock);
+    turn.seconds.textContent = "";
     if (this.running === abort) {
       this.running = null;
       this.sending(false);
@@ -205,9 +223,7 @@ class Ask {
       }
     }
     else if (name === "error") turn.error = data;
-    if (name === "sentence" && turn.answerNode) {
-      this.following(() => this.writeSentence(turn, data));
-    } else if (name !== "sentence") this.drawTurn(turn);
+    this.drawTurn(turn);
   }
 
   /** Text grows downward; the view goes along only while the reader is at its end. */
@@ -224,8 +240,7 @@ class Ask {
     if (!kept.turns.length) return fill(this.turnsNode, this.emptyState());
     fill(this.turnsNode);
     for (const turn of kept.turns) {
-      turn.node = h("article.turn", { "aria-label": turn.question });
-      this.turnsNode.append(turn.node);
+      this.place(turn);
       this.drawTurn(turn);
     }
     this.turnsNode.scrollTop = this.turnsNode.scrollHeight;
@@ -233,16 +248,16 @@ class Ask {
 
   emptyState() {
     const about = app.get("about");
-    const documents = about?.documents ?? 0;
+    const documents = (this.ready = about?.documents ?? 0);
     if (!documents) {
-      return h("div.empty", h("h1", t("empty.title")), h("p.lead", t("empty.lead")),
+      return h("div.empty", h("h2", t("empty.title")), h("p.lead", t("empty.lead")),
         h("div.row",
           h("button.primary", { onclick: (event) => this.sample(event.target) }, t("empty.sample")),
           h("button", { onclick: pickFiles }, t("add.files"))),
         h("p.soft.fine", t("empty.none")), h("p.soft.fine", t("empty.drop")));
     }
     const examples = about.examples || [];
-    return h("div.empty", h("h1", t("ask.title")), h("p.lead", t("ask.lead", { n: documents })),
+    return h("div.empty", h("h2", t("ask.title")), h("p.lead", t("ask.lead", { n: documents })),
       examples.length ? h("div.try", h("p.soft.fine", t("ask.try")),
         examples.map((one) => h("button", { onclick: () => this.ask(one.text), lang: one.language }, one.text))) : null);
   }
@@ -253,36 +268,53 @@ class Ask {
     this.draw();
   }
 
+  /** The nodes of a turn, at the end. They stay: what changes is written into them. */
+  place(turn) {
+    Object.assign(turn, { before: h("div"), answerNode: h("div.answer"), words: h("span"), seconds: h("span", { "aria-hidden": "true" }), after: h("div.stack"), drawn: null });
+    turn.status = h("p.steps", { role: "status" }, h("span", turn.words, turn.seconds));
+    turn.node = h("article.turn", { "aria-label": turn.question, tabindex: -1 }, h("h2.question", { lang: tongue(turn.question) }, turn.question), turn.before, turn.answerNode, turn.after);
+    this.turnsNode.append(turn.node);
+  }
+
   drawTurn(turn) {
     this.following(() => {
-      turn.answerNode = h("div.answer");
       const waiting = !turn.answer && !turn.error && !turn.stopped;
-      const last = turn.steps.at(-1);
-      fill(turn.node,
-        h("h2.question", turn.question),
-        waiting ? h("p.steps", { role: "status" }, this.stepWords(last, turn)) : null,
-        turn.answer?.stale?.length ? h("p.note", t("stale", { titles: turn.answer.stale.join(", ") }),
-          " ", h("button.small.quiet", { onclick: () => this.run(turn) }, t("ask.again"))) : null,
-        turn.answerNode,
+      if (!turn.sentences.length && turn.answer) {
+        turn.sentences = [{ text: turn.answer.answer ?? turn.answer.text ?? "", citations: turn.answer.citations }];
+      }
+      if (turn.drawn !== turn.sentences) {
+        fill(turn.answerNode);
+        Object.assign(turn, { drawn: turn.sentences, written: 0 });
+      }
+      for (; turn.written < turn.sentences.length; turn.written += 1) this.writeSentence(turn, turn.sentences[turn.written]);
+      if (waiting) {
+        const words = this.stepWords(turn.steps.at(-1), turn);
+        if (turn.words.textContent !== words) turn.words.textContent = words;
+        if (!turn.status.isConnected) turn.after.before(turn.status); // under the text, which grows downward
+        turn.before.replaceChildren();
+        return turn.after.replaceChildren();
+      }
+      turn.status.remove();
+      fill(turn.before, turn.answer?.stale?.length ? h("p.note", t("stale", { titles: turn.answer.stale.join(", ") }),
+        " ", h("button.small.quiet", { onclick: () => this.run(turn) }, t("ask.again"))) : null);
+      fill(turn.after,
         turn.stopped ? h("p.soft.fine", t("ask.stopped")) : null,
         turn.error ? fault(turn.error, () => this.run(turn)) : null,
         turn.answer ? this.foot(turn) : turn.stopped ? h("div.row", h("button.small.quiet", { onclick: () => this.run(turn) }, t("retry"))) : null);
-      const sentences = turn.sentences.length || !turn.answer ? turn.sentences : [{ text: turn.answer.answer ?? turn.answer.text ?? "", citations: turn.answer.citations }];
-      for (const sentence of sentences) this.writeSentence(turn, sentence);
     });
   }
 
   stepWords(step, turn) {
     if (turn.sentences.length) return t("step.writing");
     if (!step) return t("step.searching");
-    return `${t(step.stage === "retrieve" || step.stage === "assemble" ? "step.reading" : "step.writing")} (${step.note})`;
+    return `${t(step.stage === "retrieve" || step.stage === "assemble" ? "step.reading" : "step.writing")} (${worded(step.note)})`;
   }
 
   /** A sentence with its citations where their numbers stand. */
   writeSentence(turn, sentence) {
     const byMarker = new Map((sentence.citations || []).map((one) => [one.marker, one]));
     const unsupported = byMarker.size > 0 && [...byMarker.values()].every((one) => one.support === "unsupported");
-    const node = h("span.sentence", { class: unsupported ? "unsupported" : "" });
+    const node = h("span.sentence", { class: unsupported ? "unsupported" : "", lang: tongue(sentence.text) });
     let rest = turn.answerNode.childNodes.length && !sentence.text.startsWith("\n") ? ` ${sentence.text}` : sentence.text;
     for (let found = MARKER.exec(rest); found; found = MARKER.exec(rest)) {
       const before = rest.slice(0, found.index);
@@ -306,7 +338,7 @@ class Ask {
     const words = t("cite.label", { n: citation.marker, support: t(`support.${citation.support}`), title: named(citation) });
     return h("button.cite", {
       type: "button", "aria-label": words, title: `${named(citation)} · ${t(`support.${citation.support}`)}`, "aria-expanded": "false",
-      data: { key: keyOf(citation) }, onclick: () => this.openSource(citation, { note: true }),
+      data: { key: keyOf(citation) }, onclick: (event) => this.openSource(citation, { note: true, enter: !event.detail }),
     }, String(citation.marker), h("span", support(citation.support, { word: citation.support !== "supported" })));
   }
 
@@ -315,12 +347,12 @@ class Ask {
     const refused = answer.verdict && !answer.verdict.accepted;
     const citations = answer.citations || [];
     const hits = refused ? (answer.hits || []).slice(0, 5) : [];
-    const entry = (one, marker) => h("li", h("button", { onclick: () => this.openSource(one, { note: true }) },
+    const entry = (one, marker) => h("li", h("button", { onclick: (event) => this.openSource(one, { note: true, enter: !event.detail }) },
       marker ? h("b", marker) : null,
       h("span.words", h("span.title", named(one)), place(one) ? h("span.soft", ` · ${place(one)}`) : null,
-        one.support ? [" · ", support(one.support)] : null, h("span.quote", one.quote))));
+        one.support ? [" · ", support(one.support)] : null, h("span.quote", { lang: tongue(one.quote) }, one.quote))));
     return [
-      (answer.degraded || []).map((words) => h("p.note", words)),
+      (answer.degraded || []).map((words) => h("p.note", worded(words))),
       citations.length ? h("p.soft.fine", t("model.by", { name: answer.model || t("model.none") })) : null,
       citations.length ? h("ol.sources", { "aria-label": t("sources") }, citations.map((one) => entry(one, `${one.marker}`))) : null,
       hits.length ? [h("p.soft.fine", t("refused.nearest")),
@@ -349,12 +381,13 @@ class Ask {
 
   // -------------------------------------------------------------------------------------------- the source
 
-  openSource(citation, { note = false } = {}) {
+  /** With `enter`, the focus goes there too: who came by the keyboard reads on by the keyboard, and Esc leads back. */
+  openSource(citation, { note = false, enter = false } = {}) {
     this.returnTo = document.activeElement?.closest?.(".cite, .sources button") || this.returnTo;
     this.sourceNode?.leave?.();
     this.frame.classList.add("open");
     this.splitter.hidden = this.pane.hidden = false;
-    this.sourceNode = sourcePane(this.pane, citation, { close: () => this.closeSource() });
+    this.sourceNode = sourcePane(this.pane, citation, { close: () => this.closeSource(), behind: [this.talk], enter });
     for (const one of this.turnsNode.querySelectorAll(".cite")) {
       one.setAttribute("aria-expanded", String(one.dataset.key === keyOf(citation)));
     }
@@ -372,10 +405,11 @@ class Ask {
     this.returnTo?.focus?.();
   }
 
+  /** From the citation one is at, or was at before its source was opened. */
   walk(step) {
     const all = [...this.turnsNode.querySelectorAll(".cite")];
     if (!all.length) return;
-    const at = all.indexOf(document.activeElement);
+    const at = all.indexOf(this.pane.contains(document.activeElement) ? this.returnTo : document.activeElement);
     const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, at + step))];
     next.focus({ preventScroll: true });
     reveal(next, "nearest");
@@ -411,13 +445,14 @@ class Ask {
 
   history() {
     const list = h("ul.listed");
-    const search = h("input", { type: "search", placeholder: t("history.search"), "aria-label": t("history.search"), oninput: settled(() => fetchList()) });
+    const search = h("input", { type: "search", autofocus: true, placeholder: t("history.search"), "aria-label": t("history.search"), oninput: settled(() => fetchList()) });
     const gone = new Set();
     const fetchList = async () => {
       try {
         const found = await get(CHATS, { q: search.value, page_size: 100 });
         const shown = found.conversations.filter((one) => !gone.has(one.id));
         fill(list, shown.length ? shown.map(entry) : h("li.soft", t(search.value ? "history.none" : "history.empty")));
+        if (document.activeElement === document.body) search.focus(); // what was pressed is gone
       } catch (error) {
         fill(list, h("li", fault(error, fetchList)));
       }

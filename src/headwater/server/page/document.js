@@ -1,8 +1,8 @@
 // A document: as a source beside an answer, lit at one passage, and as a place of its own with its parts.
 
 import { blob, get, post } from "./api.js";
-import { t } from "./i18n.js";
-import { add, address, fill, h, reveal } from "./kit.js";
+import { t, worded } from "./i18n.js";
+import { add, address, arrows, fill, h, reveal } from "./kit.js";
 import { bytes, fault, meter, named, number, percent, place, state, tidy, toast, unprefixed, when } from "./said.js";
 import { rendered } from "./text.js";
 
@@ -11,13 +11,21 @@ const PAGE_WIDTH = 1000; // pixels of a page's picture
 const path = (id, ...rest) => ["/api/v1/documents", id, ...rest].map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
 
 /** Show a passage in its document inside `node`; `leave` lets go of what was fetched. */
-export function sourcePane(node, passage, { close }) {
+export function sourcePane(node, passage, { close, behind = [], enter = false }) {
   const body = h("div.body", { tabindex: 0, role: "region", "aria-label": t("source.title") }, h("p.soft", t("loading")));
   const title = h("h2", named(passage));
   const where = h("p.soft.fine", place(passage));
   const tools = h("div.row");
   fill(node, h("header", h("div.row.apart", title, h("button.small", { onclick: close }, t("close"))), where, tools), body);
   swipe(node, close);
+  const narrow = matchMedia("(max-width: 860px)");
+  const cover = (now) => { // a sheet over the rest: what it hides cannot be reached
+    for (const one of [...behind, document.querySelector(".places")]) if (one) one.inert = now;
+  };
+  const turned = () => cover(narrow.matches);
+  narrow.addEventListener("change", turned);
+  turned();
+  if (enter || narrow.matches) body.focus({ preventScroll: true });
   const reader = new Reader(body, passage.document_id);
   const open = async () => {
     try {
@@ -39,7 +47,7 @@ export function sourcePane(node, passage, { close }) {
     }
   };
   open();
-  return { leave: () => reader.leave() };
+  return { leave: () => (narrow.removeEventListener("change", turned), cover(false), reader.leave()) };
 }
 
 /** A sheet on a small screen goes away when it is pulled down. */
@@ -87,26 +95,30 @@ class Reader {
     const lit = span[1] > span[0] ? [span] : [];
     let low = Math.max(0, span[0] - AROUND);
     let high = span[1] + AROUND;
-    const draw = async (keep) => {
+    let busy = false;
+    const draw = async (grown) => { // "" at first, else the side on which there is more now
       const found = await this.stretch(low, high);
       [low, high] = [found.start, found.end];
-      const more = (label, change) => h("button.small", { onclick: async (event) => {
-        event.target.disabled = true;
+      const more = (label, side, change) => h("button.small", { onclick: async () => {
+        if (busy) return;
+        busy = true;
         change();
-        await draw(true);
+        await draw(side).finally(() => (busy = false));
       } }, label);
       const prose = rendered(found, lit);
       for (const mark of prose.querySelectorAll(".page-mark")) mark.dataset.label = t("page.n", { n: mark.dataset.page });
-      const before = this.box.scrollHeight - this.box.scrollTop;
+      const moving = getComputedStyle(this.box).overflowY === "auto" ? this.box : document.scrollingElement;
+      const [top, height] = [moving.scrollTop, moving.scrollHeight];
       fill(this.box,
-        found.start > 0 ? more(t("source.earlier"), () => (low = Math.max(0, low - 4 * AROUND))) : null,
+        found.start > 0 ? more(t("source.earlier"), "earlier", () => (low = Math.max(0, low - 4 * AROUND))) : null,
         prose,
-        found.end < found.total ? more(t("source.later"), () => (high += 4 * AROUND)) : null);
+        found.end < found.total ? more(t("source.later"), "later", () => (high += 4 * AROUND)) : null);
       if (!found.total) fill(this.box, h("p.soft", t("document.empty")));
-      if (keep && found.start === low) this.box.scrollTop = Math.max(0, this.box.scrollHeight - before);
+      // What is being read stays where it is.
+      if (grown) moving.scrollTop = top + (grown === "earlier" ? moving.scrollHeight - height : 0);
       else reveal([...this.box.querySelectorAll("mark.lit")].find((mark) => mark.offsetWidth)); // not a bar that is not shown
     };
-    await draw(false);
+    await draw("");
   }
 
   /** Pictures of the pages that a span stands on, its lines marked; the words above it for who cannot see it. */
@@ -126,6 +138,7 @@ class Reader {
           h("span.soft.fine", t("page.of", { n: shown.join("–"), total: last })),
           shown.at(-1) < last ? turn(t("page.next"), shown.at(-1) + 1) : h("span")),
         sheets);
+      if (document.activeElement === document.body) this.box.focus({ preventScroll: true }); // at the last page its button is gone
       await Promise.all(sheets.map((sheet) => this.picture(sheet, lines)));
       if (shown.some((page) => numbers.includes(page))) reveal(this.box.querySelector(".box"));
     };
@@ -146,36 +159,39 @@ class Reader {
 
 // ---------------------------------------------------------------------------------------------- a place of its own
 
-export async function show(root, { rest, query }) {
+export async function show(root, { rest, query, back }) {
   const body = h("div.body");
   const reader = new Reader(body, rest[0]);
   const page = h("div.page", h("p.soft", t("loading")));
   fill(root, page);
   const about = await reader.about();
-  const span = (query.at || "0-0").split("-").map(Number);
+  document.title = `${named(about)} · Headwater`;
+  const spanOf = (asked) => (asked.at || "0-0").split("-").map(Number);
+  let span = spanOf(query);
+  let shown = "text";
+  const draw = () => (shown === "page" ? reader.pages(span, "") : reader.text(span));
   const to = (target) => {
     address.note({ at: target.join("-") });
-    return reader.text(target);
+    span = target;
+    return draw();
   };
   const chunks = h("ol.chunks");
   fill(page, head(about), h("div.reader",
     h("nav.side.tree", { "aria-label": t("document.sections"), tabindex: 0 }, h("details", { open: matchMedia("(min-width: 1101px)").matches }, h("summary", h("h2", t("document.sections"))),
-      about.sections.length ? h("ul", about.sections.slice(0, 500).map((one) => h("li",
-        h("button", { vars: { level: Math.max(0, one.level - 1) }, onclick: () => to([one.span[0], one.span[0] + one.title_chars]) }, one.title)))) : h("p.soft.fine", t("document.flat")))),
-    h("section", { "aria-label": t("document.text") }, about.pictures ? how(reader, span) : null, body),
+      about.sections.length ? arrows(h("ul", { role: "tree", "aria-label": t("document.sections") }, about.sections.slice(0, 500).map((one) => h("li", { role: "none" },
+        h("button", { role: "treeitem", "aria-level": Math.max(1, one.level), vars: { level: Math.max(0, one.level - 1) }, onclick: () => to([one.span[0], one.span[0] + one.title_chars]) }, one.title)))), { single: true }) : h("p.soft.fine", t("document.flat")))),
+    h("section", { "aria-label": t("document.text") }, about.pictures ? how((name) => ((shown = name), draw())) : null, body),
     h("section.side", { "aria-label": t("document.chunks"), tabindex: 0 }, h("h2", t("document.chunks")), chunks)));
-  body.addEventListener("keydown", (event) => event.key === "Escape" && history.back());
   await Promise.all([reader.text(span), passages(chunks, about, to)]);
-  return { leave: () => reader.leave(), changed: (now) => reader.text((now.at || "0-0").split("-").map(Number)), keys: walking(chunks) };
+  return { leave: () => reader.leave(), changed: (now) => ((span = spanOf(now)), draw()), keys: { ...walking(chunks), close: back } };
 }
 
-function how(reader, span) {
-  const choice = (name, work) => h("button", { "aria-pressed": String(name === "text"), onclick: (event) => {
+function how(work) {
+  const choice = (name) => h("button", { "aria-pressed": String(name === "text"), onclick: (event) => {
     for (const one of event.target.parentNode.children) one.setAttribute("aria-pressed", String(one === event.target));
-    work();
+    work(name);
   } }, t(`source.${name}`));
-  return h("div.choice", { role: "group", "aria-label": t("source.how") },
-    choice("text", () => reader.text(span)), choice("page", () => reader.pages(span, "")));
+  return h("div.choice", { role: "group", "aria-label": t("source.how") }, choice("text"), choice("page"));
 }
 
 function head(about) {
@@ -201,8 +217,8 @@ function head(about) {
   return h("div.stack",
     h("p.fine", h("a", { href: address.to("library") }, `← ${t("place.library")}`)),
     h("div.row.apart", h("h1.wrap", named(about)), h("span.row", about.archived ? h("span.tag", t("state.archived")) : null, state(about.state))),
-    about.error ? h("p.note.poor", unprefixed(about.error)) : null,
-    about.problems.length ? h("ul.stack", about.problems.map((one) => h("li.note", one))) : null,
+    about.error ? h("p.note.poor", worded(unprefixed(about.error))) : null,
+    about.problems.length ? h("ul.stack", about.problems.map((one) => h("li.note", worded(one)))) : null,
     h("div.row",
       score !== undefined ? h("div.grow", meter(t("document.coverage"), score, percent(score))) : null,
       about.original ? h("button.small", { onclick: () => download(about) }, t("document.original")) : null,
@@ -246,5 +262,5 @@ function walking(list) {
     const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + by))];
     next?.focus();
   };
-  return { next: () => step(1), previous: () => step(-1), close: () => history.back() };
+  return { next: () => step(1), previous: () => step(-1) };
 }

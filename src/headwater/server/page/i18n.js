@@ -5,8 +5,9 @@ const TEXTS = {
   "add.drop": ["Drop to add", "松开即可添加"],
   "add.files": ["Add files", "添加文件"],
   "add.folder": ["Add a folder", "添加文件夹"],
-  "add.no.bookmarks": ["No addresses were found in that file. Export your bookmarks as HTML.", "文件中没有网址。请将书签导出为 HTML。"],
+  "add.no.bookmarks": ["No addresses were found in that file. Export your bookmarks as HTML, or as CSV with a column url.", "文件中没有网址。请将书签导出为 HTML，或含 url 列的 CSV。"],
   "add.sending": ["Sending {n} files…", "正在上传 {n} 个文件…"],
+  "add.sending.pages": ["Sending {n} addresses…", "正在发送 {n} 个网址…"],
   "add.sent": ["{n} added to {name}. Reading them now.", "已将 {n} 个加入“{name}”，正在读取。"],
   "add.some": ["{done} of {n} were added. {reason}", "已添加 {done} / {n}。{reason}"],
   "add.url": ["Add a web page", "添加网页"],
@@ -18,7 +19,7 @@ const TEXTS = {
   "ask.again": ["Ask again", "重新提问"],
   "ask.documents": ["Use my documents", "使用我的文档"],
   "ask.history": ["History", "历史"],
-  "ask.lead": ["{n} documents are ready. Every sentence of an answer leads to the passage it rests on.", "已有 {n} 个文档。回答的每一句都可以点开它所依据的原文。"],
+  "ask.lead": ["Ready: {n} documents. Every sentence of an answer leads to the passage it rests on.", "已有 {n} 个文档。回答的每一句都可以点开它所依据的原文。"],
   "ask.log": ["Conversation", "对话"],
   "ask.new": ["New", "新对话"],
   "ask.placeholder": ["Ask your documents", "向你的文档提问"],
@@ -77,6 +78,7 @@ const TEXTS = {
   "library.drop": ["Drop files and folders anywhere on this page, paste an address, or choose files: PDF, Word, Markdown, web pages, tables, mail and more.", "把文件或文件夹拖到页面任意位置，粘贴网址，或选择文件：PDF、Word、Markdown、网页、表格、邮件等。"],
   "library.empty": ["The shelf is empty", "书架是空的"],
   "search.empty": ["There is nothing to search yet: add documents first.", "还没有可检索的内容，请先添加文档。"],
+  "search.results": ["Passages that were found", "检索结果"],
   "search.right": ["The right one", "正确结果"],
   "search.right.why": ["Keep that this answers the question, to measure and tune with", "记录此段回答了该问题，用于评测和调优"],
   "empty.drop": ["Or drop files and folders anywhere on this page: PDF, Word, Markdown, web pages, tables, mail and more.", "也可以把文件或文件夹拖到页面任意位置：PDF、Word、Markdown、网页、表格、邮件等。"],
@@ -85,6 +87,7 @@ const TEXTS = {
   "empty.sample": ["Load the sample", "载入示例"],
   "empty.title": ["Ask your documents", "向你的文档提问"],
   "fallback.keyword_failed_fallback_to_semantic": ["The word index failed: found by meaning only.", "词索引出错：仅按语义检索。"],
+  "fallback.phrase_not_found_fallback_to_words": ["No passage has the words in quotation marks one after another: found by the words.", "没有段落逐字包含引号中的内容：按词检索。"],
   "fallback.query_too_short_for_semantic": ["Too short to compare by meaning: found by words only.", "问题太短，仅按词检索。"],
   "fallback.semantic_failed_fallback_to_keyword": ["The vector index failed: found by words only.", "向量索引出错：仅按词检索。"],
   "feedback.click": ["The right one", "正确结果"],
@@ -112,6 +115,7 @@ const TEXTS = {
   "history.search": ["Search conversations", "搜索对话"],
   "history.turns": ["{n} messages", "{n} 条消息"],
   "jobs.done": ["Everything is read and can be asked.", "全部读取完毕，可以提问了。"],
+  "jobs.some": ["Done, but {n} could not be read. The library says why.", "读取完毕，但有 {n} 个无法读取，原因见文库。"],
   "jobs.open": ["Reading: {n} to go", "读取中：还剩 {n} 个"],
   "keys.ask": ["Go to the question", "跳到提问框"],
   "keys.close": ["Close the source", "关闭来源"],
@@ -130,6 +134,8 @@ const TEXTS = {
   "keys.rights": ["Rights", "权限"],
   "keys.state": ["State", "状态"],
   "keys.title": ["Keyboard", "快捷键"],
+  "keys.undo": ["Take back the last thing", "撤销上一步"],
+  "keys.use": ["Use these keys", "启用这些快捷键"],
   "keys.used": ["Last used", "最近使用"],
   "keys.walk": ["Next and previous source or hit", "下一个／上一个来源或结果"],
   "keys.enter": ["Open it", "打开"],
@@ -182,9 +188,10 @@ const TEXTS = {
   "quality.column.when": ["When", "时间"],
   "quality.compare": ["Compare", "比较"],
   "quality.compare.of": ["Compare with {set}, {preset}, {when}", "与 {set}、{preset}（{when}）比较"],
+  "quality.done": ["Measured.", "评测完成。"],
   "quality.do": ["Measure", "开始评测"],
   "quality.incomparable": ["The two runs have no question in common.", "两次评测没有共同的问题。"],
-  "quality.latency": ["How long searches took", "检索耗时分布"],
+  "quality.latency": ["How long searches took, in milliseconds", "检索耗时分布（毫秒）"],
   "quality.lead": ["Questions whose answers are known, searched as people search: does the right document come first?", "用已知答案的问题来检索：正确的文档是否排在前面？"],
   "quality.none": ["Nothing was measured yet. Start with the sample: it takes a few seconds.", "还没有评测。先用示例试试，只需几秒。"],
   "quality.plot": ["Which mode wins", "哪种方式更好"],
@@ -246,8 +253,10 @@ const TEXTS = {
   "settings.name": ["Setting", "设置"],
   "settings.origin": ["From", "来源"],
   "settings.value": ["Value", "值"],
+  "signin.as": ["Signed in as {owner}", "已登录：{owner}"],
   "signin.do": ["Sign in", "登录"],
   "signin.key": ["Key", "密钥"],
+  "signin.out": ["Sign out", "退出登录"],
   "signin.lead": ["This server asks for a key. Its keeper makes one with", "此服务器需要密钥，由管理员创建："],
   "signin.title": ["Sign in", "登录"],
   "skip": ["Skip to the content", "跳到正文"],
@@ -262,13 +271,24 @@ const TEXTS = {
   "sources": ["Sources", "来源"],
   "stage.cache": ["kept from before", "缓存"],
   "stage.chunk": ["cutting", "分段"],
+  "stage.collapse": ["alike put together", "合并近似"],
   "stage.embed": ["comparing meanings", "向量化"],
+  "stage.enumerate": ["listing all", "列举"],
+  "stage.feedback": ["asked again", "反馈扩展"],
   "stage.fetch": ["fetching", "抓取"],
   "stage.fuse": ["fusing", "融合"],
   "stage.fused": ["Fused", "融合"],
   "stage.highlight": ["highlighting", "高亮"],
   "stage.keyword": ["Words", "词"],
   "stage.locate": ["looking up", "定位"],
+  "stage.mmr": ["made varied", "多样化"],
+  "stage.page": ["Page", "本页"],
+  "stage.parent": ["whole sections", "父段"],
+  "stage.phrases": ["exact words", "逐字匹配"],
+  "stage.related": ["related", "关联"],
+  "stage.rewrite": ["other wordings", "改写"],
+  "stage.substring": ["Exact text", "原文"],
+  "stage.window": ["neighbours", "相邻段"],
   "stage.parse": ["reading", "解析"],
   "stage.read": ["loading", "读取"],
   "stage.refresh": ["refreshing words", "刷新词索引"],
@@ -327,7 +347,7 @@ const TEXTS = {
   "tune.as.now": ["As it was set", "原有设置"],
   "tune.changed": ["changed since", "之后又有修改"],
   "tune.collection": ["Collection {name}", "集合“{name}”"],
-  "tune.difference": ["Difference to the first, with its interval", "与原有设置之差（含区间）"],
+  "tune.difference": ["Difference to the settings as they were", "与原有设置之差"],
   "tune.do": ["Try them", "开始尝试"],
   "tune.earlier": ["Earlier ones", "以前的结果"],
   "tune.lead": ["Search the same questions in several ways, see which one finds more, and make it the setting.", "用多种方式检索同一批问题，看哪种更好，并应用为设置。"],
@@ -386,18 +406,32 @@ const TEXTS = {
   "whynot.unknown": ["There is no document of that title.", "没有这个标题的文档。"],
 };
 
+const ONE = /(?<![\d.,])(1 (?:passage|document|message|question|file|character|way|day))s\b/g; // of one there are not several
 let column = 0;
+let translated = (text) => text;
 
 /** A text in the reader's language. */
 export function t(key, values = {}) {
   const text = TEXTS[key]?.[column] ?? key;
-  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  const filled = text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  return "n" in values && !column ? filled.replace(ONE, "$1") : filled;
 }
 
 t.has = (key) => key in TEXTS;
+
+/** The language of a text that is not the page's own: Chinese where a tenth of it is. */
+export const tongue = (text) => ((text.match(/[\u3400-\u9fff]/g)?.length ?? 0) * 10 > text.length ? "zh" : "en");
 
 export const language = () => (column ? "zh" : "en");
 
 export function setLanguage(name) {
   column = name === "zh" ? 1 : 0;
 }
+
+/** Have the server's sentences at hand, where the reader wants them in Chinese; they are fetched when they are needed. */
+export async function learn() {
+  if (column) ({ inChinese: translated } = await import("./chinese.js").catch(() => ({ inChinese: translated })));
+}
+
+/** A sentence that the server said, in the reader's language where that is known. */
+export const worded = (text) => (column ? translated(String(text)) : text);

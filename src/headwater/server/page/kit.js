@@ -43,10 +43,77 @@ export function add(node, ...children) {
   return node;
 }
 
-/** Replace what a node holds. */
+/** Replace what a node holds. The focus stays on what has the same name. */
 export function fill(node, ...children) {
+  const back = refocus(node);
   node.replaceChildren();
-  return add(node, ...children);
+  add(node, ...children);
+  back();
+  return node;
+}
+
+const signs = new WeakMap(); // of the nodes that `keyed` made: what they were made from
+
+/**
+ * Make the children of a node those of `wanted`, a list of [key, sign, make]. What has the same key and sign stays the
+ * very node it was, with its focus, what is selected in it and what is open.
+ */
+export function keyed(node, wanted) {
+  const back = refocus(node);
+  const keys = new Set(wanted.map(([key]) => key));
+  const known = new Map();
+  for (const one of [...node.children]) {
+    if (keys.has(one.dataset.key)) known.set(one.dataset.key, one);
+    else one.remove();
+  }
+  let at = node.firstChild;
+  for (const [key, sign, make] of wanted) {
+    let one = known.get(key);
+    if (!one || signs.get(one) !== sign) {
+      const made = make();
+      made.dataset.key = key;
+      signs.set(made, sign);
+      if (at === one) at = made;
+      one?.replaceWith(made);
+      one = made;
+    }
+    if (one === at) at = at.nextSibling;
+    else node.insertBefore(one, at);
+  }
+  back();
+}
+
+const nameOf = (node) => node.getAttribute("aria-label") || (node.closest("label") || node).textContent;
+
+/** Before a change of what a node holds; the returned function gives the focus back afterwards. */
+function refocus(node) {
+  const held = document.activeElement;
+  if (held === node || !node.contains(held)) return () => null;
+  const alike = () => [...node.querySelectorAll(held.localName)].filter((one) => nameOf(one) === nameOf(held));
+  const place = alike().indexOf(held);
+  return () => {
+    if (document.activeElement !== held) (held.isConnected ? held : alike()[place])?.focus({ preventScroll: true });
+  };
+}
+
+/** Arrows, Home and End walk among the buttons of a node; with `single`, Tab stops at one of them only. */
+export function arrows(node, { single = false } = {}) {
+  const all = () => [...node.querySelectorAll("button")];
+  if (single) all().forEach((one, at) => (one.tabIndex = at ? -1 : 0));
+  node.addEventListener("keydown", (event) => {
+    const found = all();
+    const at = found.indexOf(document.activeElement);
+    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: found.length - 1 }[event.key];
+    if (at < 0 || next === undefined) return;
+    event.preventDefault();
+    found[Math.max(0, Math.min(found.length - 1, next))].focus();
+  });
+  if (single) {
+    node.addEventListener("focusin", (event) => {
+      if (event.target.matches("button")) for (const one of all()) one.tabIndex = one === event.target ? 0 : -1;
+    });
+  }
+  return node;
 }
 
 /** Named values, and who wants to know when they change. */
@@ -106,10 +173,17 @@ export const address = {
   },
 };
 
-/** Move into sight; gently, unless the system asks for less motion. */
+/** Move into sight; the last bit of the way is shown, for a moment, unless the system asks for less motion. */
 export function reveal(node, block = "center") {
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  node?.scrollIntoView({ block, inline: "nearest", behavior: calm ? "auto" : "smooth" });
+  let box = node?.parentElement; // what scrolls it; the page around that stays where it is
+  while (box && !(box.scrollHeight > box.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(box).overflowY))) box = box.parentElement;
+  const from = (box ?? document.scrollingElement).scrollTop;
+  const [at, room] = [node?.getBoundingClientRect(), box?.getBoundingClientRect()];
+  if (box && block === "center") box.scrollTop += at.top - room.top - (room.height - at.height) / 2;
+  else node?.scrollIntoView({ block, inline: "nearest" });
+  const by = Math.max(-80, Math.min(80, (box ?? document.scrollingElement).scrollTop - from));
+  if (!node || !by || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  for (const one of (box ?? document.querySelector("main")).children) one.animate([{ transform: `translateY(${by}px)` }, {}], { duration: 160, easing: "ease-out" });
 }
 
 /** The first, after a pause in which no other came. */

@@ -2,12 +2,14 @@
 
 import { addUrls, adding, changed, documents, follow, loadSample, onChange, pickBookmarks, pickFiles, pickFolder } from "./adding.js";
 import { app, post, put, remove } from "./api.js";
-import { t } from "./i18n.js";
-import { address, fill, h, memory, settled } from "./kit.js";
+import { t, worded } from "./i18n.js";
+import { add, address, arrows, fill, h, keyed, memory, settled } from "./kit.js";
 import { fault, modal, named, number, percent, state, toast, unprefixed, when } from "./said.js";
 
 const STEP = 100; // rows that are drawn at once
-const gone = new Set(); // documents whose removal can still be undone
+const AWAY = 8; // pixels that a row may move under its open menu
+const FETCHED = 1000; // documents of a collection that come with one answer
+const gone = new Set(); // documents and collections whose removal can still be undone
 
 export async function show(root, { query }) {
   const view = new Library(root, query);
@@ -25,9 +27,20 @@ class Library {
   constructor(root, query) {
     this.query = query;
     this.picked = new Set();
+    this.rows = STEP;
+    this.pages = 1;
     this.collections = h("nav", { "aria-label": t("library.collections") });
     this.filter = h("input", { type: "search", value: query.q || "", placeholder: t("library.filter"), "aria-label": t("library.filter"), oninput: settled((event) => this.note({ q: event.target.value })) });
-    this.shelf = h("div.stack");
+    const head = ["title", "kind", "collection", "when", "state", "coverage"].map((name) => h("th", { scope: "col" }, t(`column.${name}`)));
+    this.body = h("tbody");
+    this.bulk = h("div.row", { hidden: true });
+    this.table = h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("library.documents") },
+      h("table.shelf.cards.picks", h("thead", h("tr", h("th", { scope: "col" }, h("span.unseen", t("library.pick"))), head, h("th", { scope: "col" }, h("span.unseen", t("library.actions"))))), this.body));
+    this.count = h("p.soft.fine");
+    this.none = h("div");
+    this.shelf = h("div.stack", this.bulk, this.table, this.count, this.none);
+    // One for all rows and beside them: it stays where it is while the list goes on.
+    this.menu = arrows(h("div.menu", { popover: "auto", ontoggle: (event) => this.toggled(event) }));
     const url = h("input", { type: "url", placeholder: "https://…", "aria-label": t("add.url"), required: true });
     fill(root, h("div.page",
       h("div.row.apart", h("h1", t("place.library")), h("div.row",
@@ -35,7 +48,7 @@ class Library {
         h("button", { onclick: pickFolder }, t("add.folder")),
         h("button", { onclick: pickBookmarks }, t("add.bookmarks")))),
       h("form.seek", { onsubmit: (event) => (event.preventDefault(), addUrls([{ url: url.value.trim() }]), (url.value = "")) }, url, h("button", { type: "submit" }, t("add.url"))),
-      h("div.library", this.collections, h("section.stack", { "aria-label": t("library.documents") }, this.filter, this.shelf))));
+      h("div.library", this.collections, h("section.stack", { "aria-label": t("library.documents") }, this.filter, this.shelf)), this.menu));
   }
 
   note(changes) {
@@ -46,18 +59,21 @@ class Library {
 
   async load() {
     const collection = this.query.collection || "";
+    const ticket = (this.ticket = Symbol("load"));
     memory.set("library", collection);
     this.drawCollections(collection);
     try {
-      this.all = await documents({ collection, keywords: this.query.q || "", size: 1000 });
+      const all = await documents({ collection, keywords: this.query.q || "", size: FETCHED, pages: this.pages });
+      if (this.ticket !== ticket) return;
+      this.all = all;
       this.draw();
     } catch (error) {
-      fill(this.shelf, fault(error, () => this.load()));
+      if (this.ticket === ticket) fill(this.none, fault(error, () => this.load()));
     }
   }
 
   drawCollections(chosen) {
-    const found = app.get("collections") || [];
+    const found = (app.get("collections") || []).filter((one) => !gone.has(one.id));
     const entry = (name, words, count) => h("li", h("button", { "aria-pressed": String(name === chosen), onclick: () => this.note({ collection: name }) }, h("span.clip", words), h("span.soft", number(count))));
     fill(this.collections, h("ul", entry("", t("collection.all"), found.reduce((sum, one) => sum + one.document_count, 0)), found.map((one) => entry(one.name, one.name, one.document_count))),
       h("div.row", h("button.small.quiet", { onclick: () => this.make() }, t("collection.new")),
@@ -81,31 +97,43 @@ class Library {
   }
 
   drop(collection) {
+    gone.add(collection.id);
     this.note({ collection: "" });
     toast(t("collection.deleted", { name: collection.name, n: collection.document_count }), {
-      undo: () => this.note({ collection: collection.name }),
+      undo: () => (gone.delete(collection.id), this.note({ collection: collection.name })),
       done: async () => {
         await remove("/api/v1/datasets", { ids: [collection.id] }).catch((error) => toast(error.message));
-        changed();
+        await changed();
+        gone.delete(collection.id);
       },
     });
   }
 
   // -------------------------------------------------------------------------------------------- the shelf
 
-  draw(rows = STEP) {
-    const all = this.all.filter((one) => !gone.has(one.id));
-    for (const id of [...this.picked]) if (!all.some((one) => one.id === id)) this.picked.delete(id);
-    const nothing = !all.length && !this.query.q && !this.query.collection;
-    this.filter.hidden = nothing;
-    if (!all.length) return fill(this.shelf, this.emptyState());
-    const head = ["title", "kind", "collection", "when", "state", "coverage"].map((name) => h("th", { scope: "col" }, t(`column.${name}`)));
-    fill(this.shelf, this.bulk(), h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("library.documents") },
-      h("table.shelf.cards", h("thead", h("tr", h("th", { scope: "col" }, h("span.unseen", t("library.pick"))), head, h("th", { scope: "col" }, h("span.unseen", t("library.actions"))))),
-        h("tbody", all.slice(0, rows).map((one) => this.row(one))))),
-      h("p.soft.fine", t("library.count", { shown: Math.min(rows, all.length), n: number(this.all.total) }), " ",
-        all.length > rows ? h("button.small", { onclick: () => this.draw(rows + STEP) }, t("more")) : null));
+  /** Only what changed is drawn anew: a row that is looked at, chosen or gone through stays the one it was. */
+  draw() {
+    const all = this.all.filter((one) => !gone.has(one.id) && !gone.has(one.dataset_id));
+    const left = this.all.total - (this.all.length - all.length);
+    const known = new Set(all.map((one) => one.id));
+    for (const id of [...this.picked]) if (!known.has(id)) this.picked.delete(id);
+    this.filter.hidden = !all.length && !this.query.q && !this.query.collection;
+    this.table.hidden = this.count.hidden = !all.length;
+    keyed(this.body, all.slice(0, this.rows).map((one) => [one.id, JSON.stringify({ ...one, progress: 0 }), () => this.row(one)]));
+    for (const box of this.body.querySelectorAll("input")) box.checked = this.picked.has(box.value);
+    fill(this.none, all.length ? null : this.emptyState());
+    fill(this.count, t("library.count", { shown: number(Math.min(this.rows, all.length)), n: number(left) }), " ",
+      left > this.rows ? h("button.small", { onclick: () => this.more() }, t("more")) : null);
+    this.drawBulk();
     this.progress();
+    this.beside(); // its row may have come to stand elsewhere
+  }
+
+  more() {
+    this.rows += STEP;
+    if (this.rows <= this.all.length || this.all.length >= this.all.total) return this.draw();
+    this.pages += 1;
+    return this.load();
   }
 
   emptyState() {
@@ -114,33 +142,65 @@ class Library {
       h("div.row", h("button.primary", { onclick: pickFiles }, t("add.files")), filtered ? null : h("button", { onclick: loadSample }, t("empty.sample"))));
   }
 
-  bulk() {
+  drawBulk() {
     const chosen = () => this.all.filter((one) => this.picked.has(one.id));
-    const bar = h("div.row", { hidden: !this.picked.size });
-    fill(bar, h("span", t("library.picked", { n: this.picked.size })),
+    this.bulk.hidden = !this.picked.size;
+    fill(this.bulk, h("span", t("library.picked", { n: this.picked.size })),
       h("button.small", { onclick: () => this.again(chosen()) }, t("reindex")),
       h("button.small", { onclick: () => this.archive(chosen(), true) }, t("archive")),
       h("button.small.danger", { onclick: () => this.remove(chosen()) }, t("delete")));
-    this.bulkBar = bar;
-    return bar;
+  }
+
+  /** What can be done with a document, beside the button that was pressed. */
+  acts(one, button) {
+    const act = (name, work, danger) => h("button.small.quiet", { class: danger ? "danger" : "", onclick: () => (this.menu.hidePopover(), work()), "aria-label": t(`${name}.of`, { title: named(one) }) }, t(name));
+    fill(this.menu, h("p.soft.fine.clip", named(one)), act("reindex", () => this.again([one])), isPromise(one) ? null : act(one.archived ? "unarchive" : "archive", () => this.archive([one], !one.archived)), act("delete", () => this.remove([one]), true));
+    this.menu.showPopover();
+    this.opener = one.id;
+    this.beside();
+    button.setAttribute("aria-expanded", "true");
+    this.menu.querySelector("button").focus({ preventScroll: true });
+    this.scrolled = () => Math.abs((this.dots()?.getBoundingClientRect().top ?? 0) - this.at) > AWAY && this.menu.hidePopover();
+    addEventListener("scroll", this.scrolled, { capture: true }); // it does not hang over another row
+  }
+
+  /** Under the button of its row, or above it where there is no room. */
+  beside() {
+    const button = this.dots()?.getBoundingClientRect();
+    if (!button || !this.menu.matches(":popover-open")) return;
+    const { width, height } = this.menu.getBoundingClientRect();
+    const under = button.bottom + 4 + height < innerHeight;
+    this.menu.style.left = `${Math.max(8, button.right - width)}px`;
+    this.menu.style.top = `${Math.max(8, under ? button.bottom + 4 : button.top - 4 - height)}px`;
+    this.at = button.top;
+  }
+
+  /** The button of the row whose menu it is, which may be another one by now. */
+  dots() {
+    return this.body.querySelector(`[data-key="${CSS.escape(this.opener)}"] .dots`);
+  }
+
+  toggled(event) {
+    if (event.newState !== "closed") return;
+    removeEventListener("scroll", this.scrolled, { capture: true });
+    this.dots()?.setAttribute("aria-expanded", "false");
+    if (document.activeElement === document.body) this.dots()?.focus({ preventScroll: true });
   }
 
   row(one) {
     const problems = one.error ? [one.error] : one.problems;
     const score = one.coverage?.score;
-    const act = (name, work, danger) => h("button.small.quiet", { class: danger ? "danger" : "", onclick: work, "aria-label": t(`${name}.of`, { title: named(one) }) }, t(name));
-    const acts = h("td.acts", one.own ? h("details.menu", h("summary", { "aria-label": `${t("library.actions")}: ${named(one)}` }, "⋯"),
-      h("div", act("reindex", () => this.again([one])), act(one.archived ? "unarchive" : "archive", () => this.archive([one], !one.archived)), act("delete", () => this.remove([one]), true))) : h("span.tag", t("library.shared")));
-    return h("tr", { data: { id: one.id } },
-      h("td", one.own ? h("input", { type: "checkbox", checked: this.picked.has(one.id), "aria-label": t("library.pick.of", { title: named(one) }), onchange: (event) => this.pick(one.id, event.target.checked) }) : null),
-      h("td.name", h("a", { href: address.to("document", [one.id]) }, named(one)),
+    const acts = h("td.acts", one.own ? h("button.small.quiet.dots", { "aria-label": `${t("library.actions")}: ${named(one)}`, "aria-haspopup": "true", "aria-expanded": "false", onclick: (event) => this.acts(one, event.currentTarget) }, "⋯") : h("span.tag", t("library.shared")));
+    return h("tr",
+      h("td", one.own ? h("input", { type: "checkbox", value: one.id, "aria-label": t("library.pick.of", { title: named(one) }), onchange: (event) => this.pick(one.id, event.target.checked) }) : null),
+      h("td.name", isPromise(one) ? h("span", named(one)) : h("a", { href: address.to("document", [one.id]) }, named(one)),
         one.name !== named(one) ? h("div.soft.fine", one.name) : null,
-        problems.slice(0, 3).map((words) => h("div.problems", { class: one.state === "failed" ? "poor" : "" }, unprefixed(words))),
+        problems.slice(0, 3).map((words) => h("div.problems", { class: one.state === "failed" ? "poor" : "" }, worded(unprefixed(words)))),
         h("div.at")),
       h("td", { data: { label: t("column.kind") } }, kindOf(one)),
       h("td", { data: { label: t("column.collection") } }, one.collection),
       h("td.when", { data: { label: t("column.when") } }, when(one.updated || one.created, { time: false })),
-      h("td", one.archived ? h("span.state", { data: { sign: "▫" } }, t("state.archived")) : state(one.state)),
+      h("td.stated", one.archived ? h("span.state", { data: { sign: "▫" } }, t("state.archived")) : state(one.state)),
       h("td.when", { data: { label: t("column.coverage") } }, score === undefined ? "" : t("coverage.words", { share: percent(score), n: one.chunk_count })),
       acts);
   }
@@ -148,16 +208,19 @@ class Library {
   pick(id, on) {
     if (on) this.picked.add(id);
     else this.picked.delete(id);
-    this.bulkBar.replaceWith(this.bulk());
+    this.drawBulk();
   }
 
   /** Where each job stands, under the title of its document. */
   progress() {
     const jobs = new Map((app.get("jobs") || []).map((job) => [job.document_id, job]));
-    for (const row of this.shelf.querySelectorAll("tr[data-id]")) {
-      const job = jobs.get(row.dataset.id);
+    for (const row of this.body.children) {
+      const job = jobs.get(row.dataset.key);
       const words = job && (t.has(`stage.${job.stage}`) ? t(`stage.${job.stage}`) : t(`state.${job.state}`));
-      fill(row.querySelector(".at"), job ? [h("progress", { max: 100, value: job.percent, "aria-label": words }), h("span.soft.fine", words)] : null);
+      const at = row.querySelector(".at");
+      if (!job) at.replaceChildren();
+      else if (!at.firstChild) add(at, h("progress", { max: 100, "aria-label": words }), h("span.soft.fine"));
+      if (job) [at.firstChild.value, at.lastChild.textContent] = [job.percent, words];
     }
   }
 
@@ -174,7 +237,7 @@ class Library {
 
   async again(chosen) {
     toast(t("document.reindexing", { title: chosen.length === 1 ? named(chosen[0]) : t("documents.n", { n: chosen.length }) }));
-    await this.each(chosen, (one) => post(`/api/v1/documents/${encodeURIComponent(one.id)}/reindex`));
+    await this.each(chosen, (one) => post(isPromise(one) && one.job_id ? `/api/v1/jobs/${encodeURIComponent(one.job_id)}/retry` : `/api/v1/documents/${encodeURIComponent(one.id)}/reindex`));
   }
 
   async archive(chosen, archived) {
@@ -185,9 +248,11 @@ class Library {
 
   /** Out of sight at once, and really gone when nobody took it back. */
   remove(chosen) {
+    const place = [...this.body.children].findIndex((row) => row.dataset.key === chosen[0].id);
     for (const one of chosen) gone.add(one.id);
     this.picked.clear();
     this.draw();
+    if (document.activeElement === document.body) (this.body.children[place]?.querySelector("a") ?? this.filter).focus(); // on with the next
     const back = () => {
       for (const one of chosen) gone.delete(one.id);
       this.draw();
@@ -214,6 +279,9 @@ class Library {
     all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + step))]?.focus();
   }
 }
+
+/** One that was asked for and never came in: there is nothing to open yet, and to read it again is to try again. */
+const isPromise = (one) => !one.chunk_count && (["pending", "processing"].includes(one.state) || !one.mime);
 
 function grouped(all) {
   const found = new Map();

@@ -4,7 +4,7 @@ import { app, get, post } from "./api.js";
 import { t } from "./i18n.js";
 import { address, fill, h } from "./kit.js";
 import { fault, milliseconds, number, toast, when } from "./said.js";
-import { Tuning } from "./tune.js";
+import { difference, Tuning } from "./tune.js";
 
 const METRICS = ["ndcg@10", "recall@5", "recall@10", "mrr@10", "precision@5"];
 const TONES = { keyword: "var(--fair)", semantic: "var(--accent)", hybrid: "var(--good)" };
@@ -20,9 +20,11 @@ export async function show(root, { query }) {
 
 class Quality {
   constructor(root, query) {
-    Object.assign(this, { query, left: false, runs: h("section.card"), detail: h("section.card", { "aria-live": "polite" }), tune: h("section.card"), said: h("section.card") });
+    Object.assign(this, { query, left: false, form: h("div.row.ends"), listed: h("div.stack"), detail: h("section.card"), tune: h("section.card"), said: h("section.card") });
+    this.told = h("p.unseen", { role: "status" });
     this.tuning = new Tuning(this.tune, () => this.left);
-    fill(root, h("div.page", h("div.stack", h("h1", t("place.quality")), h("p.soft", t("quality.lead"))), this.runs, this.detail, this.tune, this.said));
+    fill(root, h("div.page", h("div.stack", h("h1", t("place.quality")), h("p.soft", t("quality.lead"))),
+      h("section.card", h("h2", t("quality.run")), this.form, this.listed), this.detail, this.tune, this.said, this.told));
   }
 
   async load() {
@@ -33,7 +35,7 @@ class Quality {
       await Promise.all([this.drawRun(found.runs), this.tuning.sets ? null : this.tuning.load(found.sets)]);
       if (found.runs[0]?.state === "running" && !this.left) setTimeout(() => this.left || this.load(), WAIT_SECONDS * 1000);
     } catch (error) {
-      fill(this.runs, fault(error, () => this.load()));
+      fill(this.listed, fault(error, () => this.load()));
     }
   }
 
@@ -43,39 +45,49 @@ class Quality {
     this.load();
   }
 
-  drawRuns({ sets, runs, folder }) {
-    const about = app.get("about");
-    const set = this.chosen ?? runs[0]?.set ?? sets[0].name;
-    const choose = (label, choices, value, ref) => h("label.field", h("span.label", label), h("select", { ref }, choices.map(([key, words]) => h("option", { value: key, selected: key === value }, words))));
-    let setNode;
-    let presetNode;
-    const busy = runs[0]?.state === "running";
-    const begin = async () => {
-      this.chosen = setNode.value;
+  /** What to measure: drawn once, so that a choice is not lost while a run goes on. */
+  drawForm(sets, first) {
+    const choose = (choices, value) => h("select", choices.map(([key, words]) => h("option", { value: key, selected: key === value }, words)));
+    const set = choose(sets.map((one) => [one.name, one.sample ? t("quality.sample", { name: one.name }) : one.name]), first);
+    const preset = choose([["", t("search.preset.own")], ...(app.get("about")?.presets || []).map((one) => [one.name, one.name])], "");
+    const field = (label, node) => h("label.field", h("span.label", label), node);
+    this.begin = h("button.primary", { onclick: async () => {
+      if (this.busy) return;
       try {
-        const made = await post("/api/v1/trials", { set: setNode.value, preset: presetNode.value });
+        const made = await post("/api/v1/trials", { set: set.value, preset: preset.value });
         this.note({ run: made.id, against: "" });
       } catch (error) {
         toast(error.message);
       }
-    };
+    } });
+    fill(this.form, field(t("quality.set"), set), field(t("search.preset"), preset), this.begin);
+  }
+
+  drawRuns({ sets, runs, folder }) {
+    const busy = runs[0]?.state === "running";
+    if (!this.begin) this.drawForm(sets, runs[0]?.set ?? sets[0].name);
+    this.begin.textContent = t(busy ? "quality.running" : "quality.do");
+    this.begin.setAttribute("aria-disabled", String(busy)); // not disabled: that would take the focus away
+    if (this.busy !== undefined && this.busy !== busy) this.told.textContent = t(busy ? "quality.running" : "quality.done");
+    this.busy = busy;
     const figure = (run, name) => { const value = run.modes.hybrid?.summary[name]; return value === undefined ? "" : name.endsWith("_ms") ? milliseconds(value) : value.toFixed(3); };
-    fill(this.runs, h("h2", t("quality.run")),
-      h("div.row.ends", choose(t("quality.set"), sets.map((one) => [one.name, one.sample ? t("quality.sample", { name: one.name }) : one.name]), set, (node) => (setNode = node)),
-        choose(t("search.preset"), [["", t("search.preset.own")], ...(about?.presets || []).map((one) => [one.name, one.name])], "", (node) => (presetNode = node)),
-        h("button.primary", { onclick: begin, disabled: busy }, t(busy ? "quality.running" : "quality.do"))),
-      h("p.soft.fine.wrap", t("quality.where"), " ", h("code", folder)),
-      runs.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("quality.runs") }, h("table.shelf",
+    fill(this.listed, h("p.soft.fine.wrap", t("quality.where"), " ", h("code", folder)),
+      runs.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("quality.runs") }, h("table.shelf.cards",
         h("thead", h("tr", ["set", "preset", "when", "state"].map((name) => h("th", { scope: "col" }, t(`quality.column.${name}`))), ["ndcg@10", "recall@10", "mrr@10", "p95_ms"].map((name) => h("th.number", { scope: "col" }, called(name))), h("th", { scope: "col" }, h("span.unseen", t("library.actions"))))),
         h("tbody", runs.slice(0, 20).map((run) => h("tr",
-          h("td", run.set), h("td", run.preset), h("td.when", when(run.created)), h("td", run.state === "done" ? t("state.completed") : `${t(`quality.state.${run.state}`)} ${run.note}`),
-          ["ndcg@10", "recall@10", "mrr@10", "p95_ms"].map((name) => h("td.number", figure(run, name))),
+          h("th", { scope: "row" }, run.set), h("td", { data: { label: t("quality.column.preset") } }, run.preset), h("td.when.stated", when(run.created)), h("td.stated", run.state === "done" ? t("state.completed") : `${t(`quality.state.${run.state}`)} ${run.note}`),
+          ["ndcg@10", "recall@10", "mrr@10", "p95_ms"].map((name) => h("td.number", { data: { label: called(name) } }, figure(run, name))),
           h("td.acts", h("button.small.quiet", { onclick: () => this.note({ run: run.id }), "aria-label": t("quality.show.of", { set: run.set, preset: run.preset, when: when(run.created) }) }, t("quality.show")),
-            this.query.run && run.id !== this.query.run && run.state === "done" ? h("button.small.quiet", { onclick: () => this.note({ against: run.id }), "aria-label": t("quality.compare.of", { set: run.set, preset: run.preset, when: when(run.created) }) }, t("quality.compare")) : null)))))) : h("p.soft", t("quality.none")));
+            run.id !== this.shown(runs) && run.state === "done" ? h("button.small.quiet", { onclick: () => this.note({ run: this.shown(runs), against: run.id }), "aria-label": t("quality.compare.of", { set: run.set, preset: run.preset, when: when(run.created) }) }, t("quality.compare")) : null)))))) : h("p.soft", t("quality.none")));
+  }
+
+  /** The run that is looked at: the chosen one, else the latest that is done. */
+  shown(runs) {
+    return this.query.run || runs.find((run) => run.state === "done")?.id;
   }
 
   async drawRun(runs) {
-    const id = this.query.run || runs.find((run) => run.state === "done")?.id;
+    const id = this.shown(runs);
     this.detail.hidden = !id;
     if (!id) return;
     const run = await get(`/api/v1/trials/${encodeURIComponent(id)}`, { against: this.query.against });
@@ -84,21 +96,21 @@ class Quality {
     const worst = run.modes.hybrid?.worst || [];
     fill(this.detail, h("h2", t("quality.result", { set: run.set, preset: run.preset })),
       run.state === "failed" ? h("p.note.poor", run.note) : null,
-      run.state === "running" ? h("p.steps", { role: "status" }, t("quality.running"), " ", run.note) : null,
-      modes.length ? [figures(modes), h("div.row", h("div.grow", h("h3", t("quality.plot")), metricsPlot(modes)), h("div.grow", h("h3", t("quality.latency")), latencyPlot(run.modes.hybrid || modes[0][1])))] : null,
+      run.state === "running" ? h("p.steps", t("quality.running"), " ", run.note) : null,
+      modes.length ? [figures(modes), h("div.row.tops", h("div.grow", h("h3", t("quality.plot")), metricsPlot(modes)), h("div.grow", h("h3", t("quality.latency")), latencyPlot(run.modes.hybrid || modes[0][1])))] : null,
       other && run.compared ? this.compared(run, other) : null,
       modes.length ? [h("h3", t("quality.worst")), worst.length ? h("ul", worst.map((one) => h("li.row.wrap", h("span.number", one["ndcg@10"].toFixed(2)), h("a", { href: address.to("search", [], { q: one.query }) }, one.query)))) : h("p.soft", t("quality.worst.none"))] : null);
   }
 
   compared(run, other) {
     const words = (one) => (one.low > 0 ? "better" : one.high < 0 ? "worse" : "same");
-    const sign = { better: "▲", worse: "▼", same: "=" };
+    const reach = Math.max(0.01, ...Object.values(run.compared).flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]));
     return h("div.stack", h("h3", t("quality.against", { preset: other.preset, when: when(other.created) })),
-      Object.keys(run.compared).length ? h("ul", Object.entries(run.compared).map(([mode, one]) => h("li", `${sign[words(one)]} ${t(`mode.${mode}`)}: ${t(`quality.${words(one)}`)} — nDCG@10 ${one.mean >= 0 ? "+" : ""}${one.mean.toFixed(3)} (${one.low.toFixed(3)} … ${one.high.toFixed(3)}), ${t("quality.queries", { n: number(one.queries) })}`))) : h("p.soft", t("quality.incomparable")));
+      Object.keys(run.compared).length ? h("ul.stack", Object.entries(run.compared).map(([mode, one]) => h("li.row", h("span.mode", t(`mode.${mode}`)), difference(one, reach), h("span", t(`quality.${words(one)}`)), h("span.soft.fine", `nDCG@10 · ${t("quality.queries", { n: number(one.queries) })}`)))) : h("p.soft", t("quality.incomparable")));
   }
 
   drawFeedback(all) {
-    fill(this.said, h("h2", t("feedback.title")), all.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("feedback.title") }, h("table.shelf",
+    fill(this.said, h("h2", t("feedback.title")), all.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("feedback.title") }, h("table.shelf.cards",
       h("thead", h("tr", h("th", { scope: "col" }, t("feedback.what")), h("th", { scope: "col" }, t("feedback.question")), h("th", { scope: "col" }, t("column.when")), h("th", { scope: "col" }, h("span.unseen", t("library.actions"))))),
       h("tbody", all.map((one) => h("tr", h("td", one.kind === "thumb" ? t(one.value > 0 ? "thumb.up" : "thumb.down") : t(one.value > 0 ? "feedback.click" : "feedback.click.not")),
         h("td.name", one.query || "–", one.comment ? h("div.soft.fine", one.comment) : null), h("td.when", when(one.created)),
@@ -108,9 +120,9 @@ class Quality {
 
 function figures(modes) {
   const best = Object.fromEntries(METRICS.map((name) => [name, Math.max(...modes.map(([, one]) => one.summary[name]))]));
-  return h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("quality.plot") }, h("table.shelf",
+  return h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("quality.plot") }, h("table.shelf.cards",
     h("thead", h("tr", h("th", { scope: "col" }, t("search.mode")), METRICS.map((name) => h("th.number", { scope: "col" }, called(name))), h("th.number", { scope: "col" }, "p50"), h("th.number", { scope: "col" }, "p95"))),
-    h("tbody", modes.map(([mode, one]) => h("tr", h("th", { scope: "row" }, t(`mode.${mode}`)), METRICS.map((name) => h("td.number", one.summary[name] === best[name] ? h("b", one.summary[name].toFixed(3)) : one.summary[name].toFixed(3))), h("td.number", milliseconds(one.summary.p50_ms)), h("td.number", milliseconds(one.summary.p95_ms)))))));
+    h("tbody", modes.map(([mode, one]) => h("tr", h("th", { scope: "row" }, t(`mode.${mode}`)), METRICS.map((name) => h("td.number", { data: { label: called(name) } }, one.summary[name] === best[name] ? h("b", one.summary[name].toFixed(3)) : one.summary[name].toFixed(3))), h("td.number", { data: { label: "p50" } }, milliseconds(one.summary.p50_ms)), h("td.number", { data: { label: "p95" } }, milliseconds(one.summary.p95_ms)))))));
 }
 
 /** Bars from 0 to 1: one group a metric, one bar a mode, each with its number. */
@@ -135,5 +147,5 @@ function latencyPlot({ latency }) {
   return h("svg.plot", { viewBox: "0 0 520 180", role: "img", "aria-label": t("quality.latency") }, h("line", { x1: 0, y1: 150, x2: 520, y2: 150 }), bars.map(([bound, count], at) => [
     h("rect", { x: at * wide + 4, y: 150 - (count / most) * 120, width: wide - 8, height: (count / most) * 120, rx: 2 }),
     count ? h("text.strong", { x: at * wide + wide / 2, y: 142 - (count / most) * 120, "text-anchor": "middle" }, count) : null,
-    h("text", { x: at * wide + wide / 2, y: 168, "text-anchor": "middle" }, bound ? `≤ ${bound} ms` : "> 5 s")]));
+    h("text", { x: at * wide + wide / 2, y: 168, "text-anchor": "middle" }, bound ? `≤ ${bound}` : "> 5000")]));
 }

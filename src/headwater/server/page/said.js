@@ -1,37 +1,59 @@
 // What is said in passing: toasts with an undo, errors with what to do, and how things are put in words.
 
 import { h } from "./kit.js";
-import { language, t } from "./i18n.js";
+import { language, t, worded } from "./i18n.js";
 
 const STAY_SECONDS = 6;
+const UNDO_SECONDS = 10; // longer: it takes a while to get there with the keyboard
+const waiting = new Set(); // what can still be undone, the latest last: {undo, end}
 const SIGNS = { supported: "●", weak: "◐", unsupported: "○" };
 const STATES = { completed: "●", indexed: "◐", processing: "◐", pending: "○", empty: "△", failed: "✕", cancelled: "–" };
 
-/** A line at the corner. With `undo`, `done` happens only when it goes away unused. */
+/** A line at the corner. With `undo`, `done` happens only when it goes away unused; it stays while it is looked at. */
 export function toast(text, { undo, done, progress } = {}) {
-  const line = h("span.grow", text);
-  const meter = progress ? h("progress", { max: 1, value: 0, "aria-label": text }) : null;
-  const node = h("div.toast", line, meter);
+  const words = text === "offline" ? t("offline") : worded(text);
+  const line = h("span.grow", words);
+  const meter = progress ? h("progress", { max: 1, value: 0, "aria-label": words }) : null;
+  let near = false; // the pointer came to it, rather than it to the pointer
+  const node = h("div.toast", { onpointermove: (event) => (near ||= Boolean(event.movementX || event.movementY)), onpointerleave: () => (near = false) }, line, meter);
   let over = false;
+  let timer = 0;
   const end = (happened) => {
     if (over) return;
     over = true;
+    waiting.delete(open);
     node.remove();
     if (happened) done?.();
   };
-  if (undo) node.append(h("button.small", { onclick: () => (end(false), undo()) }, t("undo")));
+  const open = { undo: () => (end(false), undo()), end: () => end(true) };
+  const stay = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => (near || node.matches(":focus-within") ? stay() : end(true)), (undo ? UNDO_SECONDS : STAY_SECONDS) * 1000);
+  };
+  if (undo) {
+    waiting.add(open);
+    node.append(h("button.small", { onclick: open.undo, "aria-keyshortcuts": "u" }, t("undo")));
+  }
   if (!undo && !progress) node.append(h("button.small", { onclick: () => end(true), "aria-label": t("dismiss") }, "✕"));
   const toasts = document.querySelector(".toasts");
   toasts?.append(node);
   document.querySelector("dialog[open]")?.append(toasts); // what is under a dialog cannot be pressed
-  if (!progress) setTimeout(() => end(true), STAY_SECONDS * 1000);
+  if (!progress) stay();
   return {
     say: (words) => (line.textContent = words),
     at: (share) => meter && (share === null ? meter.removeAttribute("value") : (meter.value = share)),
     end: () => end(true),
-    linger: () => setTimeout(() => end(true), STAY_SECONDS * 1000),
+    linger: stay,
   };
 }
+
+/** Take back the latest thing that can be taken back. */
+export const undoLast = () => [...waiting].at(-1)?.undo();
+
+// Who leaves the page does not take anything back any more.
+addEventListener("pagehide", () => {
+  for (const one of [...waiting]) one.end();
+});
 
 /** A dialog with a title; `close` in the second argument's call. It is gone when it closes, whichever way. */
 export function modal(title, content, { name = "", actions } = {}) {
@@ -51,7 +73,7 @@ export function modal(title, content, { name = "", actions } = {}) {
 export function fault(error, again) {
   const offline = error.message === "offline";
   return h("div.note.poor", { role: "alert" },
-    h("p", offline ? t("offline") : error.message || String(error)),
+    h("p", offline ? t("offline") : worded(error.message || String(error))),
     h("div.row",
       again ? h("button.small", { onclick: again }, t("retry")) : null,
       error.id ? h("button.small.quiet", { onclick: () => copy(error.id) }, t("copy.id", { id: error.id })) : null));

@@ -3,7 +3,7 @@
 import { app, post } from "./api.js";
 import { documents } from "./adding.js";
 import { sourcePane } from "./document.js";
-import { t } from "./i18n.js";
+import { t, worded } from "./i18n.js";
 import { address, fill, h, reveal } from "./kit.js";
 import { fault, meter, milliseconds, modal, named, number, place, toast } from "./said.js";
 import { rendered } from "./text.js";
@@ -30,13 +30,15 @@ class Search {
   constructor(root, query) {
     this.query = query;
     this.question = h("input", { type: "search", value: query.q || "", placeholder: t("search.placeholder"), "aria-label": t("search.placeholder"), autocomplete: "off" });
-    this.results = h("div.stack", { "aria-live": "polite" });
+    this.results = h("section.stack.results", { "aria-label": t("search.results") });
+    this.told = h("p.unseen", { role: "status" }); // in short; the whole list would be read out otherwise
+    this.folded = new Map(); // parts of the panel that somebody opened or closed
     this.panel = h("aside.panel", { "aria-label": t("search.settings") });
     this.aside = h("aside.source", { hidden: true, "aria-label": t("source.title") });
-    this.frame = h("div.page.search", this.panel, h("section.stack", { "aria-label": t("place.search") },
-      h("form.seek", { role: "search", onsubmit: (event) => (event.preventDefault(), this.note({ q: this.question.value.trim() })) },
-        this.question, h("button.primary", { type: "submit" }, t("search.do"))),
-      this.results), this.aside);
+    this.form = h("form.seek", { role: "search", onsubmit: (event) => (event.preventDefault(), this.note({ q: this.question.value.trim() })) },
+      this.question, h("button.primary", { type: "submit" }, t("search.do")));
+    // In the order in which they are gone through, on a wide screen and on a small one.
+    this.frame = h("div.page.search", this.form, this.panel, this.results, this.aside, this.told);
     fill(root, this.frame);
   }
 
@@ -48,14 +50,13 @@ class Search {
       fill(this.results, h("div.empty", h("h1", t("search.title")), h("p.lead", t("search.lead")),
         !about?.documents ? [h("p.soft", t("search.empty")), h("div.row", h("a.button", { href: address.to("library") }, t("place.library")))]
           : about.examples?.length ? h("div.try", h("p.soft.fine", t("ask.try")), about.examples.map((one) => h("button", { lang: one.language, onclick: () => this.note({ q: one.text }) }, one.text))) : null));
-      if (matchMedia("(min-width: 861px)").matches) this.question.focus();
+      if (matchMedia("(min-width: 861px)").matches && !document.activeElement?.closest(".tools, .panel, dialog")) this.question.focus();
     }
   }
 
   changed(query) {
     this.query = query;
     this.question.value = query.q || "";
-    this.draw();
     return this.begin();
   }
 
@@ -100,18 +101,20 @@ class Search {
       h("input", { type, value: q[name] || "", autocomplete: "off", onchange: (event) => this.note({ [name]: event.target.value.trim() }) }));
     const collections = (app.get("collections") || []).map((one) => [one.name, one.name]);
     const wide = matchMedia("(min-width: 861px)").matches;
+    const part = (name, title, ...content) => h("details", { open: this.folded.get(name) ?? wide, ontoggle: (event) => event.target.isConnected && this.folded.set(name, event.target.open) },
+      h("summary", title), h("div.stack", content));
     fill(this.panel,
       h("label.tick", h("input", { type: "checkbox", checked: compare, onchange: (event) => this.note({ compare: event.target.checked ? "1" : "" }) }), t("search.compare")),
-      h("details", { open: wide }, h("summary", compare ? t("search.side", { side: "A" }) : t("search.settings")), h("div.stack", settings(""), pick("top", t("search.top"), ["5", "8", "20", "50"].map((one) => [one, one]), "8"))),
-      compare ? h("details", { open: wide }, h("summary", t("search.side", { side: "B" })), h("div.stack", settings("2"))) : null,
-      h("details", { open: wide }, h("summary", t("search.filters")), h("div.stack",
+      part("A", compare ? t("search.side", { side: "A" }) : t("search.settings"), settings(""), pick("top", t("search.top"), ["5", "8", "20", "50"].map((one) => [one, one]), "8")),
+      compare ? part("B", t("search.side", { side: "B" }), settings("2")) : null,
+      part("filters", t("search.filters"),
         collections.length > 1 ? pick("collection", t("collection"), [["", t("collection.all")], ...collections]) : null,
         text("tag", t("filter.tag")), text("folder", t("filter.folder")), text("title", t("filter.title")),
         pick("kind", t("filter.kind"), [["", t("any")], ...KINDS.map((kind) => [kind, t(`kind.${kind}`)])]),
         text("since", t("filter.since"), "date"), text("until", t("filter.until"), "date"),
         text("where", t("filter.where")),
         h("p.fine.soft.wrap", where(q) ? [t("filter.said"), " ", h("code", where(q))] : t("filter.none")),
-        h("button.small.quiet", { onclick: () => this.note(Object.fromEntries(["collection", "tag", "folder", "title", "kind", "since", "until", "where"].map((name) => [name, ""]))) }, t("filter.clear")))));
+        h("button.small.quiet", { onclick: () => this.note(Object.fromEntries(["collection", "tag", "folder", "title", "kind", "since", "until", "where"].map((name) => [name, ""]))) }, t("filter.clear"))));
   }
 
   // -------------------------------------------------------------------------------------------- results
@@ -120,7 +123,8 @@ class Search {
     const q = this.query;
     if (!q.q) return;
     const ticket = (this.ticket = Symbol("search"));
-    fill(this.results, h("p.steps", { role: "status" }, t("step.searching")));
+    this.told.textContent = t("step.searching");
+    fill(this.results, h("p.steps", t("step.searching")));
     try {
       const sides = q.compare === "1" ? ["", "2"] : [""];
       const found = await Promise.all(sides.map((side) => post("/api/v1/retrieval", asked(q, side))));
@@ -139,8 +143,10 @@ class Search {
   write(found) {
     const tops = Object.fromEntries(STAGES.map((stage) => [stage, Math.max(1e-9, ...found.flatMap((one) => one.chunks.map((hit) => hit.scores[stage] || 0)))]));
     const [first, second] = found;
+    const title = h("h1.unseen", t("place.search"));
+    this.told.textContent = found.map((one) => this.counted(one)).join(" / ");
     if (!second) {
-      fill(this.results, this.summary(first), first.chunks.map((hit) => this.hit(hit, tops)), first.chunks.length ? null : this.nothing(), this.whyNot());
+      fill(this.results, title, this.summary(first), first.chunks.map((hit) => this.hit(hit, tops)), first.chunks.length ? null : this.nothing(), this.whyNot());
       return this.clipped();
     }
     const rankOf = (results) => new Map(results.chunks.map((hit) => [hit.id, hit.rank]));
@@ -151,7 +157,7 @@ class Search {
     const ties = h("svg.ties", { "aria-hidden": "true" });
     const pair = h("div.pair", column(first, "A", inSecond), ties, column(second, "B", inFirst));
     const shared = first.chunks.filter((hit) => inSecond.has(hit.id)).length;
-    fill(this.results, h("p", { role: "status" }, t("search.shared", { n: shared, of: Math.max(first.chunks.length, second.chunks.length) })), pair, this.whyNot());
+    fill(this.results, title, h("p", t("search.shared", { n: shared, of: Math.max(first.chunks.length, second.chunks.length) })), pair, this.whyNot());
     this.clipped();
     const lines = () => this.tie(pair, ties);
     requestAnimationFrame(lines);
@@ -179,15 +185,19 @@ class Search {
     }
   }
 
+  counted(results) {
+    return t("search.found", { shown: results.chunks.length, total: number(results.total) });
+  }
+
   summary(results, longest = 0) {
     const timings = Object.entries(results.timings_ms || {}).filter(([name]) => name !== "total");
     const total = results.timings_ms?.total || timings.reduce((sum, [, value]) => sum + value, 0);
     const sum = timings.reduce((all, [, value]) => all + value, 0) || 1;
     const words = (name) => t.has(`stage.${name}`) ? t(`stage.${name}`) : name;
     return h("div.stack",
-      h("p.soft.fine", t("search.found", { shown: results.chunks.length, total: number(results.total) }), " · ", milliseconds(total), " · ", t(`mode.${results.mode_used}`)),
+      h("p.soft.fine", this.counted(results), " · ", milliseconds(total), " · ", t(`mode.${results.mode_used}`)),
       results.fallback_reason ? h("p.note", t.has(`fallback.${results.fallback_reason}`) ? t(`fallback.${results.fallback_reason}`) : results.fallback_reason) : null,
-      (results.degraded || []).map((one) => h("p.note", one)),
+      (results.degraded || []).map((one) => h("p.note", worded(one))),
       h("div.strip", { role: "img", "aria-label": `${t("search.times")}: ${timings.map(([name, value]) => `${words(name)} ${milliseconds(value)}`).join(", ")}`, vars: { length: longest ? `${Math.max(4, (total / longest) * 100)}%` : "100%" } },
         timings.map(([name, value]) => h("i", { title: `${words(name)} ${milliseconds(value)}`, vars: { share: `${(value / sum) * 100}%`, tone: tone(name) } }))),
       h("details", h("summary.fine.soft", t("search.times")), h("div.legend", timings.map(([name, value]) => h("span", h("i", { vars: { tone: tone(name) } }), `${words(name)} ${milliseconds(value)}`)))));
@@ -195,8 +205,8 @@ class Search {
 
   hit(hit, tops, { side = "", other } = {}) {
     const node = h("article.hit", { tabindex: 0, data: { id: hit.id, side, rank: hit.rank }, "aria-label": t("search.hit", { n: hit.rank, title: named(hit) }),
-      onkeydown: (event) => event.key === "Enter" && event.target === node && this.open(hit, node) },
-      h("header", h("span.rank", `${hit.rank}.`), h("button.title", { onclick: () => this.open(hit, node) }, named(hit)),
+      onkeydown: (event) => event.key === "Enter" && event.target === node && this.open(hit, node, { enter: true }) },
+      h("header", h("span.rank", `${hit.rank}.`), h("button.title", { onclick: (event) => this.open(hit, node, { enter: !event.detail }) }, named(hit)),
         h("span.soft.fine", place(hit)),
         side ? h("span.tag", other ? t("search.other", { side: side === "A" ? "B" : "A", n: other }) : t("search.only")) : null),
       h("div.said", rendered(stretchOf(hit), this.marks.get(hit.content) || [])),
@@ -228,12 +238,12 @@ class Search {
     return h("div.note", h("p", t("search.none")), h("p.soft", t(where(this.query) ? "search.none.filter" : "search.none.try")));
   }
 
-  open(hit, node) {
+  open(hit, node, { enter = false } = {}) {
     this.pane?.leave?.();
     this.returnTo = node;
     this.frame.classList.add("open");
     this.aside.hidden = false;
-    this.pane = sourcePane(this.aside, { ...hit, span: hit.found?.[0] || hit.span, quote: "" }, { close: () => this.close() });
+    this.pane = sourcePane(this.aside, { ...hit, span: hit.found?.[0] || hit.span, quote: "" }, { close: () => this.close(), behind: [this.form, this.panel, this.results], enter });
   }
 
   close() {
@@ -247,7 +257,8 @@ class Search {
 
   walk(step) {
     const all = [...this.results.querySelectorAll(".hit")];
-    const at = all.findIndex((one) => one.contains(document.activeElement));
+    const from = this.aside.contains(document.activeElement) ? this.returnTo : document.activeElement;
+    const at = all.findIndex((one) => one.contains(from));
     const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + step))];
     next?.focus({ preventScroll: true });
     reveal(next, "nearest");
@@ -263,7 +274,7 @@ class Search {
     const load = () => (loading ??= documents().then((found) => {
       known = found;
       fill(list, known.map((one) => h("option", { value: named(one) }, one.name)));
-    }).catch((error) => ((loading = null), toast(error.message === "offline" ? t("offline") : error.message))));
+    }).catch((error) => ((loading = null), toast(error.message))));
     return h("form.card", { onsubmit: async (event) => {
       event.preventDefault();
       await load();
@@ -277,7 +288,7 @@ class Search {
   async why(id, title, reasons = []) {
     const body = h("div.stack", h("p.soft", t("loading")));
     modal(t("why.title", { title }), () => body);
-    const known = reasons.length ? [h("ul", reasons.map((one) => h("li", `· ${one}`)))] : [];
+    const known = reasons.length ? [h("ul", reasons.map((one) => h("li", `· ${worded(one)}`)))] : [];
     try {
       const told = await post("/api/v1/why", { ...asked(this.query, ""), document: id });
       fill(body, explained(told, known));
@@ -294,13 +305,13 @@ function explained(told, reasons) {
     h("td.number", one.rank ? t("why.rank", { n: one.rank, of: number(one.of) }) : t("why.absent", { of: number(one.of) })),
     h("td.number", one.score === null ? "" : one.score.toFixed(3)));
   return [
-    h("p", h("b", told.found ? `● ${t("why.found", { n: told.rank ?? "" })}` : `○ ${t("why.missing")}`), " ", told.found ? "" : told.reason),
-    told.change ? h("p.note", h("b", t("why.change")), " ", told.change) : null,
+    h("p", h("b", told.found ? `● ${t("why.found", { n: told.rank ?? "" })}` : `○ ${t("why.missing")}`), " ", told.found ? "" : worded(told.reason)),
+    told.change ? h("p.note", h("b", t("why.change")), " ", worded(told.change)) : null,
     reasons,
     told.stages.length ? h("div.scroll", h("table.shelf", h("thead", h("tr", ["stage", "place", "score"].map((name, at) => h(at ? "th.number" : "th", { scope: "col" }, t(`why.${name}`))))), h("tbody", told.stages.map(stage)))) : null,
     h("dl.facts", words("why.matched", told.matched), words("why.lacking", told.missing),
       Object.entries(told.filters).map(([clause, fits]) => [h("dt", t("why.filter")), h("dd", h("code", clause), ` ${t(fits ? "why.fits" : "why.fits.not")}`)])),
-    told.notes.map((one) => h("p.soft.fine", one)),
+    told.notes.map((one) => h("p.soft.fine", t.has(`fallback.${one}`) ? t(`fallback.${one}`) : worded(one))),
   ];
 }
 

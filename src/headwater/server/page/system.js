@@ -2,18 +2,28 @@
 
 import { follow, onChange } from "./adding.js";
 import { app, get, post, remove } from "./api.js";
-import { t } from "./i18n.js";
-import { fill, h } from "./kit.js";
+import { t, worded } from "./i18n.js";
+import { fill, h, memory } from "./kit.js";
 import { bytes, fault, meter, milliseconds, number, state, toast, unprefixed, when } from "./said.js";
+
+const JOBS = 12; // that are shown at first
+const MOST_JOBS = 1000;
 
 export async function show(root) {
   const parts = { figures: h("section.card"), jobs: h("section.card"), keys: h("section.card"), room: h("section.card"), settings: h("section.card") };
-  fill(root, h("div.page", h("h1", t("place.system")), Object.values(parts)));
+  const who = memory.get("key") ? h("div.row", h("span.soft", t("signin.as", { owner: app.get("about")?.owner ?? "" })), h("button.small", { onclick: signOut }, t("signin.out"))) : null;
+  fill(root, h("div.page", h("div.row.apart", h("h1", t("place.system")), who), Object.values(parts)));
   const draw = { figures: (node) => system(node, parts.room), jobs, keys, settings };
   const load = (name) => draw[name](parts[name]).catch((error) => fill(parts[name], h("h2", t(`system.${name}`)), fault(error, () => load(name))));
   await Promise.all(Object.keys(draw).map(load));
   const unwatch = [onChange(() => (load("jobs"), load("figures"))), app.watch((_, names) => names.includes("jobs") && load("jobs"))];
   return { leave: () => unwatch.forEach((stop) => stop()) };
+}
+
+/** Forget the key in this browser. */
+function signOut() {
+  memory.set("key", "");
+  location.reload();
 }
 
 async function system(node, room) {
@@ -36,7 +46,8 @@ const plain = (value) => (value !== null && typeof value === "object" ? JSON.str
 const uptime = (seconds) => (seconds < 3600 ? t("system.minutes", { n: Math.max(1, Math.round(seconds / 60)) }) : seconds < 172800 ? t("system.hours", { n: Math.round(seconds / 3600) }) : t("system.days", { n: Math.round(seconds / 86400) }));
 
 async function jobs(node) {
-  const { jobs: all, counts } = await get("/api/v1/jobs", { page_size: 12 });
+  const size = Number(node.dataset.size || JOBS);
+  const { jobs: all, counts } = await get("/api/v1/jobs", { page_size: size });
   const at = (moment) => new Date(moment).getTime();
   const first = Math.min(...all.map((job) => at(job.created)));
   const span = Math.max(1000, Math.max(...all.map((job) => at(job.updated))) - first);
@@ -51,19 +62,21 @@ async function jobs(node) {
     }
     await jobs(node);
   };
-  const name = (job) => unprefixed(job.uri);
+  const name = (job) => unprefixed(job.title || job.uri);
   fill(node, h("h2", t("system.jobs")), h("p.soft.fine", Object.entries(counts).map(([one, count]) => `${t(`state.${one}`)} ${number(count)}`).join(" · ")),
     all.length ? h("ol.timeline", all.map((job) => h("li", h("span.soft.fine", t("system.job.took", { when: when(job.updated), n: Math.round((at(job.updated) - at(job.created)) / 1000) })),
-      h("span.wrap", name(job), " ", h("span.soft.fine", job.collection), job.reason ? h("div.problems", unprefixed(job.reason)) : null),
+      h("span.wrap", name(job), " ", h("span.soft.fine", [name(job) === unprefixed(job.uri) ? "" : unprefixed(job.uri), job.collection].filter(Boolean).join(" · ")), job.reason ? h("div.problems", worded(unprefixed(job.reason))) : null),
       h("span.row", state(job.state),
         ["failed", "empty", "cancelled"].includes(job.state) ? h("button.small", { onclick: () => act(job, "retry"), "aria-label": `${t("retry")}: ${name(job)}` }, t("retry")) : null,
         job.state === "pending" ? h("button.small", { onclick: () => act(job, "cancel"), "aria-label": `${t("cancel")}: ${name(job)}` }, t("cancel")) : null),
-      ["processing", "pending"].includes(job.state) ? h("progress", { max: 100, value: job.percent, "aria-label": name(job) }) : lane(job)))) : h("p.soft", t("system.no.jobs")));
+      ["processing", "pending"].includes(job.state) ? h("progress", { max: 100, value: job.percent, "aria-label": name(job) }) : lane(job)))) : h("p.soft", t("system.no.jobs")),
+    all.length === size && size < MOST_JOBS ? h("div.row", h("button.small", { onclick: () => ((node.dataset.size = Math.min(MOST_JOBS, size * 4)), jobs(node)) }, t("more"))) : null);
 }
 
 async function keys(node) {
   const { keys: all, needs_key: needed } = await get("/api/v1/keys");
   const shown = h("div");
+  const labelled = (column, value) => h("td", { data: { label: t(`keys.${column}`) } }, value);
   const field = (label, input) => h("label.field", h("span.label", label), input);
   const owner = h("input", { required: true, value: app.get("about")?.owner || "local", maxlength: 200 });
   const name = h("input", { maxlength: 200 });
@@ -87,8 +100,8 @@ async function keys(node) {
   };
   shown.className = "made";
   fill(node, h("h2", t("system.keys")), h("p.soft", t(needed ? "keys.needed" : "keys.open")), shown,
-    all.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.keys") }, h("table.shelf", h("thead", h("tr", ["name", "owner", "rights", "collections", "used", "state"].map((one) => h("th", { scope: "col" }, t(`keys.${one}`))))),
-      h("tbody", all.map((key) => h("tr", h("td", key.name || "–"), h("td", key.owner), h("td", t(`rights.${key.rights}`)), h("td", key.collections.join(", ") || t("collection.all")), h("td", when(key.used) || t("keys.never")),
+    all.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.keys") }, h("table.shelf.cards", h("thead", h("tr", ["name", "owner", "rights", "collections", "used", "state"].map((one) => h("th", { scope: "col" }, t(`keys.${one}`))))),
+      h("tbody", all.map((key) => h("tr", h("th", { scope: "row" }, key.name || "–"), labelled("owner", key.owner), labelled("rights", t(`rights.${key.rights}`)), labelled("collections", key.collections.join(", ") || t("collection.all")), labelled("used", when(key.used) || t("keys.never")),
         h("td", key.revoked ? t("keys.is.revoked") : h("button.small.danger", { onclick: (event) => revoke(key, event.target), "aria-label": `${t("keys.revoke")}: ${key.name || key.owner}` }, t("keys.revoke")))))))) : null,
     h("details", h("summary", t("keys.make")), h("form.stack", { onsubmit: make }, field(t("keys.owner"), owner), field(t("keys.name"), name), field(t("keys.rights"), rights), h("div.row", h("button.primary", { type: "submit" }, t("keys.make"))))));
 }
@@ -96,10 +109,14 @@ async function keys(node) {
 async function settings(node) {
   const all = await get("/api/v1/settings");
   const rows = h("tbody");
+  const whole = h("details");
   const draw = (wanted = "") => fill(rows, Object.entries(all).filter(([name]) => name.includes(wanted)).map(([name, one]) => h("tr", h("td", h("code", name)), h("td.wrap", plain(one.value)), h("td", one.origin === "default" ? h("span.soft", t("settings.default")) : h("b", origin(one))))));
   draw();
   fill(node, h("h2", t("system.settings")), h("p.soft.fine", t("settings.lead")),
-    h("input", { type: "search", placeholder: t("settings.filter"), "aria-label": t("settings.filter"), oninput: (event) => draw(event.target.value.trim()) }),
-    h("details", h("summary", t("settings.all", { n: Object.keys(all).length })), h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.settings") }, h("table.shelf", h("thead", h("tr", ["name", "value", "origin"].map((one) => h("th", { scope: "col" }, t(`settings.${one}`))))), rows))),
+    h("input", { type: "search", placeholder: t("settings.filter"), "aria-label": t("settings.filter"), oninput: (event) => {
+      draw(event.target.value.trim());
+      whole.open = true;
+    } }),
+    fill(whole, h("summary", t("settings.all", { n: Object.keys(all).length })), h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.settings") }, h("table.shelf", h("thead", h("tr", ["name", "value", "origin"].map((one) => h("th", { scope: "col" }, t(`settings.${one}`))))), rows))),
     h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("settings.changed") }, h("h3", t("settings.changed")), h("table.shelf", h("tbody", Object.entries(all).filter(([, one]) => one.origin !== "default").map(([name, one]) => h("tr", h("th", { scope: "row" }, h("code", name)), h("td.wrap", plain(one.value)), h("td", origin(one))))))));
 }

@@ -4,6 +4,7 @@
 // there but not shown. So the text of what is lit is the quote, to the letter. Offsets count characters as the server
 // does (code points), not halves of them.
 
+import { tongue } from "./i18n.js";
 import { h } from "./kit.js";
 
 const INLINE = /(`+)([^`]+?)\1|(\*\*|__)(?=\S)(.+?)\3|(!?)\[([^\]\n]*)\]\(([^)\s]*)[^)\n]*\)|\[\[([^\]\n]+)\]\]/u;
@@ -113,7 +114,7 @@ class Writer {
   }
 
   all() {
-    const root = h("div.prose", { class: this.markdown ? "markdown" : "plain" });
+    const root = h("div.prose", { class: this.markdown ? "markdown" : "plain", lang: tongue(this.cut(0, this.length)) });
     const lines = this.lines();
     let place = 0;
     while (place < lines.length) {

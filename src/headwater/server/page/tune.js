@@ -31,9 +31,10 @@ export class Tuning {
   constructor(node, left) {
     Object.assign(this, { node, left, picked: structuredClone(FIRST), metric: METRICS[0], target: "", shown: "", rows: ROWS });
     this.form = h("div.stack");
-    this.result = h("div.stack", { "aria-live": "polite" });
+    this.result = h("div.stack");
+    this.told = h("p.unseen", { role: "status" });
     this.standing = h("div.stack");
-    fill(node, h("h2", t("tune.title")), h("p.soft", t("tune.lead")), this.form, this.result, this.standing);
+    fill(node, h("h2", t("tune.title")), h("p.soft", t("tune.lead")), this.form, this.result, this.standing, this.told);
   }
 
   async load(sets) {
@@ -48,7 +49,9 @@ export class Tuning {
   }
 
   draw({ runs, applied, said, now }) {
-    this.busy = runs[0]?.state === "running";
+    const busy = runs[0]?.state === "running";
+    if (this.busy !== undefined && this.busy !== busy) this.told.textContent = t(busy ? "quality.running" : "quality.done");
+    this.busy = busy;
     this.set ??= runs[0]?.set ?? (said ? SAID : this.sets[0].name);
     if (!said && this.set === SAID) this.set = this.sets[0].name;
     this.drawForm(said, now);
@@ -64,13 +67,17 @@ export class Tuning {
   }
 
   drawForm(said, now) {
+    const collections = (app.get("collections") || []).map((one) => [one.name, one.name]);
+    const sign = JSON.stringify([said, now, this.busy, this.set, this.sets, collections]);
+    if (sign === this.formed) return; // somebody may be choosing
+    this.formed = sign;
     const told = h("p.soft.fine", { role: "status" });
-    const begin = h("button.primary", { onclick: () => this.begin() });
+    const begin = h("button.primary", { onclick: () => begin.getAttribute("aria-disabled") === "true" || this.begin() });
     const tell = () => {
       const ways = this.ways(now);
       told.textContent = ways < 2 ? t("tune.none") : ways > MAX_WAYS ? t("tune.many", { n: ways, most: MAX_WAYS }) : t("tune.ways", { n: ways });
       begin.textContent = t(this.busy ? "quality.running" : "tune.do");
-      begin.disabled = this.busy || ways < 2 || ways > MAX_WAYS;
+      begin.setAttribute("aria-disabled", String(this.busy || ways < 2 || ways > MAX_WAYS)); // it keeps the focus
     };
     const tick = (name, value) => h("label.tick", h("input", {
       type: "checkbox", checked: this.picked[name]?.includes(value),
@@ -84,7 +91,6 @@ export class Tuning {
       h("p.soft.fine", t("tune.now", { value: name === "keyword_weight" ? share(now[name]) : name === "rerank" ? (now[name] || t("off")) : name === "mode" ? t(`mode.${now[name]}`) : now[name] })));
     const pick = (label, value, choices, onchange) => h("label.field", h("span.label", label), h("select", { onchange: (event) => onchange(event.target.value) },
       choices.map(([key, words]) => h("option", { value: key, selected: key === value }, words))));
-    const collections = (app.get("collections") || []).map((one) => [one.name, one.name]);
     fill(this.form,
       h("div.row.ends",
         pick(t("tune.questions"), this.set, [...(said ? [[SAID, t("tune.said", { n: number(said) })]] : []), ...this.sets.map((one) => [one.name, one.sample ? t("quality.sample", { name: one.name }) : one.name])],
@@ -115,7 +121,7 @@ export class Tuning {
     const title = h("div.row.apart", h("h3", t("tune.result", { set: on(run), n: number(run.questions || 0), when: when(run.created) })),
       runs.length > 1 ? h("label.field.inline", h("span.unseen", t("tune.earlier")), h("select", { "aria-label": t("tune.earlier"), onchange: (event) => ((this.shown = event.target.value), this.load()) },
         runs.map((one) => h("option", { value: one.id, selected: one.id === run.id }, `${on(one)}, ${when(one.created)}`)))) : null);
-    if (run.state === "running") return fill(this.result, h("p.steps", { role: "status" }, t("quality.running"), " ", run.note));
+    if (run.state === "running") return fill(this.result, h("p.steps", t("quality.running"), " ", run.note));
     if (run.state === "failed") return fill(this.result, title, h("p.note.poor", run.note));
     const of = (way) => way.differences[this.metric];
     const order = run.ways.map((way, at) => ({ ...way, at })).sort((a, b) => b.figures[this.metric] - a.figures[this.metric] || a.p95_ms - b.p95_ms);
@@ -176,7 +182,7 @@ const clear = (one) => (one.low > 0 ? "better" : one.high < 0 ? "worse" : "same"
 const SIGNS = { better: "▲", worse: "▼", same: "=" };
 
 /** A difference in words and numbers, and its interval as a line over zero. */
-function difference(one, reach) {
+export function difference(one, reach) {
   const at = (value) => 60 + (value / reach) * 54;
   return h("span.row.difference",
     h("svg.span", { viewBox: "0 0 120 14", "aria-hidden": "true", class: clear(one) },

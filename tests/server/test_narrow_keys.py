@@ -1,0 +1,63 @@
+"""A key for some collections sees nothing of what its owner does in the others: no question, no title, no count."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.server.conftest import Running
+
+SECRET = "quokka"
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory, settled: Any) -> Iterator[dict[str, httpx2.Client]]:
+    home: Path = tmp_path_factory.mktemp("narrow") / "home"
+    server = Running(home)
+    keys = {"wide": server.key("anna", rights="admin")}
+    keys["narrow"] = server.key("anna", rights="admin", collections=("open",))
+    made = {name: server.client(key) for name, key in keys.items()}
+    for collection, text in (("open", "The pump moves water."), ("closed", f"The {SECRET} sleeps in the tower.")):
+        told = {"uri": collection, "text": text, "collection": collection}
+        job = made["wide"].post("/api/v1/ingest/text", json=told).json()["data"]
+        assert settled(made["wide"], job["id"])["state"] == "completed"
+    for question in ("pump water", f"Where does the {SECRET} sleep?"):
+        name = "closed" if SECRET in question else "open"
+        asked = {"question": question, "collections": [name]}
+        hit = made["wide"].post("/api/v1/retrieval", json=asked).json()["data"]["chunks"][0]
+        told = {"kind": "click", "query": question, "chunk_id": hit["id"]}
+        assert made["wide"].post("/api/v1/feedback", json=told).status_code == 200
+        assert made["wide"].post("/api/v1/conversations", json=asked).status_code == 200
+    yield made
+    for client in made.values():
+        client.close()
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("path", ["/api/v1/history", "/api/v1/feedback", "/api/v1/conversations"])
+def test_what_was_asked_about_other_collections_is_not_listed(clients: dict[str, httpx2.Client], path: str) -> None:
+    assert SECRET in clients["wide"].get(path).text and "pump" in clients["wide"].get(path).text
+    assert SECRET not in clients["narrow"].get(path).text
+    assert "pump" in clients["narrow"].get(path).text
+
+
+def test_counts_are_those_of_its_collections(clients: dict[str, httpx2.Client]) -> None:
+    found = {name: client.get("/api/v1/status").json()["data"] for name, client in clients.items()}
+    assert (found["wide"]["documents"], found["narrow"]["documents"]) == (2, 1)
+    assert found["narrow"]["jobs"] == {} and found["wide"]["jobs"]["completed"] == 2
+
+
+def test_what_is_of_all_collections_is_refused(clients: dict[str, httpx2.Client]) -> None:
+    narrow = clients["narrow"]
+    hook = {"url": "https://example.org/hook"}
+    made = clients["wide"].post("/api/v1/webhooks", json=hook).json()["data"]["id"]
+    answers = [
+        narrow.delete("/api/v1/history"),
+        narrow.post("/api/v1/webhooks", json=hook),
+        narrow.get("/api/v1/webhooks"),
+        narrow.delete(f"/api/v1/webhooks/{made}"),
+    ]
+    assert [answer.status_code for answer in answers] == [403] * 4
+    assert clients["wide"].get("/api/v1/webhooks").json()["data"][0]["id"] == made
+    assert clients["wide"].get("/api/v1/history").json()["data"]["total"] > 0
