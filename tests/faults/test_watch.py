@@ -33,6 +33,8 @@ class Watching:
             text=True,
             encoding="utf-8",
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            # Where the tests run in a shell's background, Ctrl-C is ignored, and a child would ignore it too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no thread runs yet
         )
         self.lines: list[str] = []
         self.reading = threading.Thread(target=self._read, daemon=True)
