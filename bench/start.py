@@ -116,11 +116,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--corpus", type=Path, help="for the floor: a folder of .jsonl.gz (field `pos`) or of texts")
-    parser.add_argument("--peer-python", default=sys.executable, help="a Python that has bm25s, for the floor")
+    parser.add_argument("--peer-python", help="a Python that has bm25s; without one the floor is not measured")
     parser.add_argument("--data", type=Path, default=HERE / "data", help="where the floor's corpus and home go")
     given = parser.parse_args()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    least = floor(prepare(REFERENCE_CHUNKS, source=given.corpus, data=given.data), given)
+    chunks = prepare(REFERENCE_CHUNKS, source=given.corpus, data=given.data) if given.peer_python else None
+    least = floor(chunks, given) if chunks is not None else None
     floor_p50 = least["p50"] if least is not None else None
     with tempfile.TemporaryDirectory() as folder:
         found = search_command(Path(folder), given.rounds, slowness(floor_p50, REFERENCE_CHUNKS))

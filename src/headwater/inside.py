@@ -23,7 +23,6 @@ def inside(parts: Parts, query: Query) -> Inside:
     vector = run.vector if run is not None else None
     lanes = parts.cutter.query(read.text)
     terms = {"words": lanes.words, "grams": lanes.grams, "codes": lanes.codes}
-    legs = run.rankings if run is not None else {}
     return Inside(
         results=results,
         total=results.total,
@@ -34,10 +33,7 @@ def inside(parts: Parts, query: Query) -> Inside:
         aggregation=results.document_counts,
         highlights={hit.chunk.name: hit.highlights for hit in results},
         fields={hit.chunk.name: _fields(attributes(hit.record, hit.chunk), hit.chunk.text) for hit in results},
-        found={
-            **{leg: len(ranking) for leg, ranking in legs.items()},
-            **{stage: len(hits) for stage, hits in trace.stages.items()},
-        },
+        found={**results.leg_counts, **{stage: len(hits) for stage, hits in trace.stages.items()}},
     )
 
 

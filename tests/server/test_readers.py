@@ -112,6 +112,17 @@ def test_one_that_hangs_is_given_up_after_the_deadline(
     assert readers.running == 1
 
 
+def test_who_waits_for_readers_that_are_lost_searches_itself(kb: KnowledgeBase, readers: Readers) -> None:
+    busy = [readers._idle.get(timeout=1.0) for _ in range(2)]
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as waiting:
+        asked = waiting.submit(readers.search, kb.query("leave", options={"deadline_seconds": 30.0}))
+        for one in busy:
+            readers._lose(one, EOFError("killed"))
+        assert asked.result() is None
+    assert time.monotonic() - began < 20.0  # long before the deadline
+
+
 def test_an_error_of_a_search_is_the_callers(kb: KnowledgeBase, readers: Readers) -> None:
     query = replace(kb.query("leave"), text="  ")
     with pytest.raises(UsageError, match="at least one word"):

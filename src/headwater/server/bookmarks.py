@@ -12,7 +12,7 @@ from headwater.server.auth import Writer
 from headwater.server.promises import check_room
 from headwater.server.state import Shared
 from headwater.storage.ledger import Dataset, Job
-from headwater.types import DEFAULT_COLLECTION, Labels, document_id
+from headwater.types import Labels, document_id
 
 if TYPE_CHECKING:
     from headwater.sources.bookmarks import Bookmark
@@ -46,11 +46,7 @@ def ingest_bookmarks(state: Shared, caller: Writer, given: Export) -> JSONRespon
     found = read_export(given.export.encode("utf-8", "surrogatepass"))
     if len(found) > MAX_BOOKMARKS:
         raise UsageError(f"an export may have {MAX_BOOKMARKS} bookmarks, got {len(found)}; send it in parts")
-    if given.dataset_id:
-        dataset = reach.own_dataset(state, caller, given.dataset_id)
-    else:
-        default = caller.collections[0] if caller.collections else DEFAULT_COLLECTION
-        dataset = reach.writable_collection(state, caller, given.collection or default)
+    dataset = reach.destination(state, caller, dataset_id=given.dataset_id, collection=given.collection)
     check_room(state, caller.owner, 0)
     ids = state.ledger.jobs.add_all([_job(one, dataset, given) for one in found])
     state.worker.wake()

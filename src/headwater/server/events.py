@@ -12,7 +12,7 @@ from headwater.server import ingest, reach, wire
 from headwater.server.auth import Caller, Forbidden, Writer
 from headwater.server.removal import remove_documents
 from headwater.server.state import Shared, State
-from headwater.types import DEFAULT_COLLECTION, document_id
+from headwater.types import document_id
 
 router = APIRouter(prefix="/api/v1", tags=["events"], responses=wire.ERRORS)
 _EXAMPLE = {
@@ -66,8 +66,7 @@ def happened(state: State, caller: Caller, given: Happened) -> dict[str, Any]:
     deleted = given.type.endswith("deleted")
     if not deleted and not told.content:
         raise UsageError("a document that was created or updated needs its content")
-    default = caller.collections[0] if caller.collections else DEFAULT_COLLECTION
-    dataset = reach.writable_collection(state, caller, told.project_id or default)
+    dataset = reach.destination(state, caller, collection=told.project_id)
     uri = told.id if "://" in told.id or ":" in told.id.partition("/")[0] else ingest.TEXT + told.id
     id = document_id(dataset.owner, dataset.collection, uri)
     outcome = state.ledger.journal.event(caller.owner, given.id, document=id, time=time)

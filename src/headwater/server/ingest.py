@@ -14,7 +14,7 @@ from headwater.server.auth import Caller, Writer
 from headwater.server.promises import check_room, promise, safe_name
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Dataset, Job
-from headwater.types import DEFAULT_COLLECTION, document_id
+from headwater.types import document_id
 
 router = APIRouter(prefix="/api/v1", tags=["ingest"], responses=wire.ERRORS)
 TEXT = "text:/"
@@ -130,10 +130,7 @@ def put_text(
 
 def target(state: State, caller: Caller, given: Labelled) -> Dataset:
     """The dataset a document goes to."""
-    if given.dataset_id:
-        return reach.own_dataset(state, caller, given.dataset_id)
-    default = caller.collections[0] if caller.collections else DEFAULT_COLLECTION
-    return reach.writable_collection(state, caller, given.collection or default)
+    return reach.destination(state, caller, dataset_id=given.dataset_id, collection=given.collection)
 
 
 def labels(given: Labelled) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from headwater.filters import Compare, Filter, conjoin, disjoin
 from headwater.server.auth import Caller, Forbidden
 from headwater.server.state import State
 from headwater.storage.ledger import Dataset
-from headwater.types import Record, attributes
+from headwater.types import DEFAULT_COLLECTION, Record, attributes
 
 __all__ = [
     "Forbidden",
     "NotFound",
     "dataset",
     "datasets",
+    "destination",
     "document",
     "only",
     "own_dataset",
@@ -74,6 +75,16 @@ def writable_collection(state: State, caller: Caller, name: str) -> Dataset:
     if caller.collections and name not in caller.collections:
         raise Forbidden(f"your key is for {', '.join(caller.collections)}, not for {name!r}")
     return state.ledger.datasets.create(caller.owner, name)
+
+
+def destination(
+    state: State, caller: Caller, *, dataset_id: str | None = None, collection: str | None = None
+) -> Dataset:
+    """Where a document goes: the dataset that is named, by id or by name, else the first one that the caller has."""
+    if dataset_id:
+        return own_dataset(state, caller, dataset_id)
+    default = caller.collections[0] if caller.collections else DEFAULT_COLLECTION
+    return writable_collection(state, caller, collection or default)
 
 
 def document(state: State, caller: Caller, *, within: Dataset, given: str) -> Record:

@@ -29,6 +29,7 @@ from headwater.types import Query, Results
 CROWDED, CROWDED_SECONDS = 20, 10.0
 IDLE_SECONDS = 300.0  # then their memory is given back
 LOOK_SECONDS = 5.0
+POLL_SECONDS = 0.1
 START_SECONDS = 30.0  # to open a home, on a machine that is busy
 # A search ends by itself at its deadline; a reader that has not answered so long after it hangs.
 GRACE_SECONDS = 2.0
@@ -61,14 +62,13 @@ class Readers:
         if not self._running:
             self._notice()
             return None
-        self._used = time.monotonic()
+        self._used = began = time.monotonic()
         limit = query.options.deadline_seconds
+        reader = self._free(limit)
+        if reader is None:
+            return None
         try:
-            reader = self._idle.get(timeout=limit)
-        except Empty:
-            raise BackendError(f"every reader was busy for {limit:g} s; try again in a moment") from None
-        try:
-            answer = reader.ask(query, seconds=max(0.0, limit - (time.monotonic() - self._used)) + GRACE_SECONDS)
+            answer = reader.ask(query, seconds=max(0.0, limit - (time.monotonic() - began)) + GRACE_SECONDS)
         except BROKEN as error:
             self._lose(reader, error)
             return None
@@ -84,6 +84,17 @@ class Readers:
         if self._keeper is not None:
             self._keeper.join(START_SECONDS)
         self._end_idle()
+
+    def _free(self, seconds: float) -> "_Reader | None":
+        """One that has nothing to do, or None where the last one was lost or ended while this waited for it."""
+        end = time.monotonic() + seconds
+        while self._running:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise BackendError(f"every reader was busy for {seconds:g} s; try again in a moment")
+            with suppress(Empty):
+                return self._idle.get(timeout=min(left, POLL_SECONDS))
+        return None
 
     # ------------------------------------------------------------------------------------- the processes
 
@@ -110,7 +121,8 @@ class Readers:
                 except BROKEN as error:
                     logs.warn("A reader did not start", error=error, reason=str(error))
                     break
-                self._running += 1
+                with self._lock:
+                    self._running += 1
                 logs.tell("Reader started", readers=self._running)
             self._closing.wait(LOOK_SECONDS)
         with self._lock:

@@ -15,7 +15,7 @@ from headwater.server.promises import check_room
 from headwater.server.state import Shared, State
 from headwater.server.webhooks import checked_address
 from headwater.storage.subscriptions import SHORTEST_SECONDS, Subscription, Subscriptions
-from headwater.types import DEFAULT_COLLECTION, document_id
+from headwater.types import document_id
 
 router = APIRouter(prefix="/api/v1", tags=["subscriptions"], responses=wire.ERRORS)
 MAX_SUBSCRIPTIONS = 500  # of an owner: each is asked for ever
@@ -46,11 +46,7 @@ def subscribe(state: Shared, caller: Writer, given: NewSubscription) -> JSONResp
     if len(kept.of(caller.owner)) >= MAX_SUBSCRIPTIONS:
         raise UsageError(f"at most {MAX_SUBSCRIPTIONS} subscriptions; remove one first")
     check_room(state, caller.owner, 0)
-    if given.dataset_id:
-        dataset = reach.own_dataset(state, caller, given.dataset_id)
-    else:
-        default = caller.collections[0] if caller.collections else DEFAULT_COLLECTION
-        dataset = reach.writable_collection(state, caller, given.collection or default)
+    dataset = reach.destination(state, caller, dataset_id=given.dataset_id, collection=given.collection)
     made = Subscription(
         url=normalised(given.url),
         every_seconds=float(given.every_seconds),
