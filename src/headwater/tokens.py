@@ -110,6 +110,7 @@ _MAX_STEMS: Final = 100_000
 _GAP: Final = np.int32(ord(" "))
 # Stands between texts that are cut together. It is no white space, so that splitting keeps it.
 _MARK: Final = "\0"
+_POINT_BITS: Final = 21  # of a code point
 _BETWEEN: Final = "   "  # the mark goes in the middle
 _RUN: Final = re.compile(r"\S+")
 
@@ -120,7 +121,8 @@ class _Stems(dict[str, str]):
     def __init__(self) -> None:
         import Stemmer
 
-        self._stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
+        # Without its own memory, whose upkeep costs three times the stemming.
+        self._stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
 
     def __missing__(self, word: str) -> str:
         if len(self) >= _MAX_STEMS:
@@ -152,11 +154,21 @@ class _Characters:
         self.uses = known.uses.take((kinds[:-2] << 8) | (kinds[1:-1] << 4) | kinds[2:])
         self.points, self.kinds = points, kinds
 
-    def grams(self) -> str:
+    @property
+    def has_cjk(self) -> bool:
+        """Whether a text has a Chinese, Japanese or Korean character."""
+        return bool((self.kinds > BREAK).any())
+
+    def grams(self, beside: Iterable[str] = ()) -> str:
+        """The pairs, but for those of a text that are words of it: `beside` has words, marked off as the texts are."""
         places = (self.uses & GRAM).nonzero()[0] + 1
-        if not len(places):
-            return ""
         kept = np.where(self.kinds >= BREAK, self.points, _GAP)
+        held = [_two_together(_points(f" {words} ")) for words in beside]
+        if held and sum(map(len, held)):
+            known = np.sort(np.concatenate(held))
+            found = _keys(kept, places)
+            near = known.searchsorted(found).clip(max=len(known) - 1)
+            places = places[known[near] != found]
         spaced = np.empty((len(places), 3), dtype=np.int32)
         spaced[:, 0] = kept[places]
         spaced[:, 1] = kept[places + 1]
@@ -191,6 +203,20 @@ class _Characters:
                 yield Term(end - len(body), end - len(body) + len(code), code)
 
 
+def _keys(points: _Points, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """A number for each of the texts and the two characters that stand at these places in it."""
+    which = np.cumsum(points == ord(_MARK), dtype=np.int64).take(places)
+    wide = points.astype(np.int64)
+    return (which << 2 * _POINT_BITS) | (wide.take(places) << _POINT_BITS) | wide.take(places + 1)
+
+
+def _two_together(points: _Points) -> npt.NDArray[np.int64]:
+    """The words of two characters, as `_keys`."""
+    inside = (points != _GAP) & (points != ord(_MARK))
+    starts = ~inside[:-3] & inside[1:-2] & inside[2:-1] & ~inside[3:]
+    return _keys(points, starts.nonzero()[0] + 1)
+
+
 class Cutter:
     """Cuts text into lanes. The dictionary changes queries and highlights only, so it needs no re-indexing."""
 
@@ -211,17 +237,22 @@ class Cutter:
         """The same with white space between, for an index that splits there."""
         return self.cut_many([text])[0]
 
-    def cut_many(self, texts: Sequence[str]) -> list[tuple[str, str, str]]:
-        """`cut_joined` of each, faster together: some dozens of chunks are a good number."""
+    def cut_many(self, texts: Sequence[str], *, once: bool = False) -> list[tuple[str, str, str]]:
+        """`cut_joined` of each, faster together: some dozens of chunks are a good number.
+
+        `once` leaves a pair out that is also a word of the same text: nearly half of them, for whoever looks for a pair
+        among the words as well.
+        """
         if not texts:
             return []
         seen = _Characters(texts)
         marks = _MARK * (len(texts) - 1)
         han = scripts = marks
-        grams = seen.grams()
-        if len(grams) > 3 * len(marks):
+        grams = marks
+        if seen.has_cjk:
             han = " ".join(_jieba().cut_for_search(seen.runs(HAN_CHAR, HAN_TEXT)))
             scripts = seen.only(SCRIPT_CHAR) if (seen.kinds == SCRIPT).any() else marks
+            grams = seen.grams((han, scripts) if once else ())
         words = " ".join(map(self._stems.__getitem__, seen.runs(WORD_CHAR, WORD_TEXT).split()))
         codes = " ".join(code for _, _, code in seen.codes())
         lanes = (lane.split(_MARK) for lane in (han, words, scripts, grams, codes))

@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tantivy
 
 from headwater.errors import HomeDamaged, HomeLocked, SettingError, UsageError
 from headwater.filters import ALL
 from headwater.protocols import TextIndex
 from headwater.selection import TICKET_BITS
 from headwater.storage._fresh import FILE
+from headwater.storage._ranking import make_schema
+from headwater.storage._text_folder import FORMAT, FORMAT_BEFORE, FORMAT_FILE, FORMAT_TWICE
 from headwater.storage.memory import MemoryTextIndex
-from headwater.storage.text import FORMAT, FORMAT_BEFORE, FORMAT_FILE, TantivyIndex
+from headwater.storage.text import TantivyIndex
 from headwater.testing._shelf import Shelf, ids_of, make_visible
 from headwater.testing.contracts import TextIndexContract
 from headwater.tokens import Cutter
@@ -142,6 +145,58 @@ class TestTantivy(TextIndexContract):
         assert index.search("heron", 10, ALL) == []
         self.fill(index, shelf.put(1, "heron"))
         assert self.found(index, "heron") == [1]
+
+
+def made_by_an_earlier_release(path: Path) -> Path:
+    """An empty index in which a pair that is a word stands among the pairs as well."""
+    path.mkdir()
+    tantivy.Index(make_schema(), path=str(path))
+    (path / FORMAT_FILE).write_text(FORMAT_TWICE, "utf-8", newline="\n")
+    return path
+
+
+class TestTantivyOfAnEarlierRelease(TextIndexContract):
+    def open_index(self, path: Path, shelf: Shelf) -> TextIndex:
+        if not path.exists():
+            made_by_an_earlier_release(path)
+        return TantivyIndex(path, select=shelf.select, cutter=self.cutter, heap_mb=15)
+
+    def test_it_stays_as_it_is_until_it_is_made_anew(self, index: TextIndex, shelf: Shelf, tmp_path: Path) -> None:
+        mark = tmp_path / "index" / FORMAT_FILE
+        self.fill(index, shelf.put(1, "发展中国家的河流 heron"))
+        reader = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=self.cutter, writable=False)
+        assert mark.read_text("utf-8") == FORMAT_TWICE
+        assert self.found(reader, "中国") == self.found(reader, "展中") == self.found(reader, "heron") == [1]
+        index.clear()
+        self.fill(index, shelf.put(2, "河流 heron"))
+        assert mark.read_text("utf-8") == FORMAT
+        assert self.found(index, "河流") == self.found(index, "heron") == [2]
+        # Who had the other one open sees this one, with its other fields.
+        reader.refresh()
+        assert self.found(reader, "河流") == self.found(reader, "heron") == [2] and self.found(reader, "中国") == []
+
+
+def test_dates_and_numbers_are_found_as_the_other_language_writes_them(tmp_path: Path) -> None:
+    shelf, cutter = Shelf(), Cutter()
+    stores: list[TextIndex] = [
+        MemoryTextIndex(cutter=cutter),
+        TantivyIndex(tmp_path / "index", select=shelf.select, cutter=cutter, heap_mb=15),
+    ]
+    rows = [
+        shelf.put(1, "In the 1970s the weir was rebuilt."),
+        shelf.put(2, "The weir was rebuilt in August, for 66 million."),
+        shelf.put(3, "上世纪70年代重建了水坝。"),
+        shelf.put(4, "The weir was never rebuilt."),
+    ]
+    for index in stores:
+        index.add([pair for row in rows for pair in row])
+        make_visible(index)
+        best = index.best_score("20世纪70年代")
+        for asked, ticket in (("20世纪70年代", 1), ("8月 6600万", 2), ("1970s", 3), ("70s", 3)):
+            assert ticket << TICKET_BITS in ids_of(index.search(asked, 10, ALL)), asked
+            assert 4 << TICKET_BITS not in ids_of(index.search(asked, 10, ALL)), asked
+        # What it is called elsewhere is no more to ask for: nothing is missing where it is missing.
+        assert best == index.best_score("20世纪 70年代") > 0
 
 
 WRITER = """
@@ -280,13 +335,15 @@ class TestTantivyWithTheLastChangesBesideIt(TextIndexContract):
             other.join()
         assert not failures
 
-    def test_an_index_of_the_first_format_is_taken_over(self, index: TextIndex, shelf: Shelf, tmp_path: Path) -> None:
+    def test_an_index_of_the_first_format_is_taken_over(self, shelf: Shelf, tmp_path: Path) -> None:
+        mark = made_by_an_earlier_release(tmp_path / "index") / FORMAT_FILE
+        mark.write_text(FORMAT_BEFORE, "utf-8")
+        index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=self.cutter, heap_mb=15)
         self.fill(index, shelf.put(1, "heron"))
         index.close()
-        mark = tmp_path / "index" / FORMAT_FILE
-        mark.write_text(FORMAT_BEFORE, "utf-8")
+        assert mark.read_text("utf-8") == FORMAT_BEFORE
         again = self.open_index(tmp_path / "index", shelf)
         assert self.found(again, "heron") == [1]
-        assert mark.read_text("utf-8") == FORMAT_BEFORE
         self.fill(again, shelf.put(2, "heron"))
-        assert mark.read_text("utf-8") == FORMAT  # an older release must not read it without what is beside it
+        assert mark.read_text("utf-8") == FORMAT_TWICE  # an older release must not read it without what is beside it
+        assert self.found(again, "heron") == [1, 2]

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater import tokens
 from headwater.tokens import Cutter, Term, count_tokens, fold, is_cjk, language, length, sentences, token_spans
@@ -280,3 +282,22 @@ def test_lines_are_sentences_unless_an_editor_broke_them() -> None:
         "It ends here",
         "| a | table |",
     ]
+
+
+# Words, names that no dictionary has, kana, hangul, codes, and the signs that cutting uses itself.
+_PIECES = st.sampled_from("发展中国家 的 郑和 下西洋 カタ カタカナ 서울 dams PPR-9087 a \0 。 \n".split(" "))
+
+
+@given(st.lists(st.lists(_PIECES).map("".join) | st.text(), max_size=6))
+def test_a_pair_that_is_a_word_of_the_same_text_can_be_left_out(texts: list[str]) -> None:
+    cutter = Cutter()
+    for whole, once in zip(cutter.cut_many(texts), cutter.cut_many(texts, once=True), strict=True):
+        words, pairs, codes = map(str.split, whole)
+        assert [lane.split() for lane in (once[0], once[2])] == [words, codes]
+        assert once[1].split() == [pair for pair in pairs if len(pair) < 2 or pair not in words]
+
+
+def test_what_is_a_word_in_another_text_stays_a_pair() -> None:
+    (words, pairs, _), (other_words, other_pairs, _) = Cutter().cut_many(["天气", "今天气候好"], once=True)
+    assert "天气" in words.split() and "天气" not in pairs.split()
+    assert "天气" not in other_words.split() and "天气" in other_pairs.split()

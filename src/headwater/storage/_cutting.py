@@ -32,8 +32,8 @@ SLICE: Final = 64
 class _Batch:
     """Texts being cut from both ends: here from the front, in the other process from the back."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = list(texts)
+    def __init__(self, texts: Sequence[str], *, once: bool) -> None:
+        self.texts, self.once = list(texts), once
         self.todo = deque(range(0, len(texts), SLICE))
         self.slices = len(self.todo)
         self.done: SimpleQueue[tuple[int, list[Lanes]] | None] = SimpleQueue()  # None: look at what is to do again
@@ -60,23 +60,23 @@ class Cutting:
         self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
         self._begun: deque[_Batch] = deque()
 
-    def begin(self, texts: Sequence[str]) -> None:
+    def begin(self, texts: Sequence[str], *, once: bool = False) -> None:
         """Start on these in the other process, behind what it has; a later `slices` of the same texts goes on there."""
         if self._two and len(texts) >= LARGE_BATCH:
-            self._begun.append(self._given(texts))
+            self._begun.append(self._given(texts, once=once))
 
-    def slices(self, texts: Sequence[str]) -> Iterator[tuple[int, list[Lanes]]]:
-        """The lanes of the texts from a place on, slice by slice, in no particular order."""
+    def slices(self, texts: Sequence[str], *, once: bool = False) -> Iterator[tuple[int, list[Lanes]]]:
+        """The lanes of the texts from a place on, slice by slice, in no particular order; `once` as of `cut_many`."""
         if self._two and len(texts) >= LARGE_BATCH:
-            batch = self._begun_with(texts) or self._given(texts)
+            batch = self._begun_with(texts, once=once) or self._given(texts, once=once)
         else:
-            batch = _Batch(texts)
+            batch = _Batch(texts, once=once)
         left = batch.slices
         try:
             while left:
                 start = batch.take(0)
                 if start is not None:
-                    yield start, self._cutter.cut_many(batch.slice_at(start))
+                    yield start, self._cutter.cut_many(batch.slice_at(start), once=once)
                     left -= 1
                 while start is None or not batch.done.empty():
                     cut = batch.done.get()
@@ -99,16 +99,16 @@ class Cutting:
             thread.join()
         self._end_process()
 
-    def _begun_with(self, texts: Sequence[str]) -> _Batch | None:
+    def _begun_with(self, texts: Sequence[str], *, once: bool) -> _Batch | None:
         while self._begun:
             batch = self._begun.popleft()
-            if batch.texts == texts:
+            if batch.texts == texts and batch.once == once:
                 return batch
             batch.todo.clear()  # it was begun for nothing
         return None
 
-    def _given(self, texts: Sequence[str]) -> _Batch:
-        batch = _Batch(texts)
+    def _given(self, texts: Sequence[str], *, once: bool) -> _Batch:
+        batch = _Batch(texts, once=once)
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="headwater-cut", daemon=True)
@@ -120,20 +120,20 @@ class Cutting:
         while (batch := self._batches.get()) is not None:
             while (start := batch.take(-1)) is not None:
                 try:
-                    batch.done.put((start, self._elsewhere(batch.slice_at(start))))
+                    batch.done.put((start, self._elsewhere(batch.slice_at(start), once=batch.once)))
                 except (OSError, EOFError, pickle.UnpicklingError):
                     batch.todo.append(start)
                     batch.done.put(None)
                     self._end_process()
                     break
 
-    def _elsewhere(self, texts: list[str]) -> list[Lanes]:
+    def _elsewhere(self, texts: list[str], *, once: bool) -> list[Lanes]:
         if self._process is None:
             command = [sys.executable, "-m", "headwater.storage._cutting"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        _send(self._process.stdin, texts)
+        _send(self._process.stdin, (texts, once))
         lanes: list[Lanes] = pickle.load(self._process.stdout)
         return lanes
 
@@ -155,10 +155,10 @@ def _serve(given: IO[bytes], answers: IO[bytes]) -> None:
     cutter = Cutter()
     while True:
         try:
-            texts = pickle.load(given)
+            texts, once = pickle.load(given)
         except EOFError:
             return
-        _send(answers, cutter.cut_many(texts))
+        _send(answers, cutter.cut_many(texts, once=once))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import os
 import secrets
 import threading
 from bisect import bisect_right
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate, chain, repeat
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from zlib import crc32
 
 from headwater.selection import TICKET_BITS
-from headwater.storage._lanes import REQUIRED_IN, Question, Term, rarity
+from headwater.storage._lanes import REQUIRED_IN, Question, Term, worth
 
 FILE: Final = "fresh.journal"
 # `checksum length`, padded: eight hexadecimal digits, a blank, ten digits and the end of the line.
@@ -88,24 +88,27 @@ class _Held:
             return {}
         chunks = index.chunks + len(self.rows)
 
+        def containing(term: Term) -> int:
+            return index.containing(term) + len(self.postings.get((term.field, term.token), ()))
+
         def of(term: Term) -> dict[int, float]:
             posting = self.postings.get((term.field, term.token))
             if not posting:
                 return {}
             lengths = self.lengths[term.field]
             mean = index.mean_length(term.field) or sum(lengths.values()) / chunks
-            unit = term.weight * rarity(index.containing(term) + len(posting), chunks) * (k1 + 1)
+            unit = worth(term, chunks=chunks, containing=containing) * (k1 + 1)
             return {
                 id: unit * count / (count + k1 * (1 - b + b * _kept_length(lengths[id]) / mean))
                 for id, count in posting.items()
             }
 
         found: dict[int, float] = {}
-        for term in question.terms:
+        for term in question.all_terms:
             for id, score in of(term).items():
                 found[id] = found.get(id, 0.0) + score
         for phrase in question.phrases:
-            parts = [of(term) for term in phrase]
+            parts = [ChainMap(*map(of, terms)) for terms in phrase]  # a chunk has one of the terms of a place
             for id in set.intersection(*map(set, parts)):
                 found[id] += sum(part[id] for part in parts)
         return found

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from headwater.errors import SettingError
 from headwater.highlight import STOP_WORDS
-from headwater.tokens import Cutter, QueryLanes, is_cjk
+from headwater.tokens import Cutter, QueryLanes, fold, is_cjk
 from headwater.types import Document
 
 LANES: Final = ("words", "grams", "codes")
@@ -25,6 +25,10 @@ BOOSTS: Final[Mapping[str, float]] = MappingProxyType(
 # A Chinese word of two characters is a pair as well and would count twice at full weight.
 LANE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"words": 1.0, "grams": 0.5, "codes": 1.0})
 
+# Where two characters side by side may stand: a chunk that has them as a word does not have them as a pair again.
+PAIR_FIELDS: Final = ("words", "grams")
+PAIR_CHARS: Final = 2
+
 # Where a required term may stand.
 REQUIRED_IN: Final = ("words", "grams", "title")
 
@@ -36,18 +40,25 @@ MAX_TERMS: Final = 128
 
 
 class Term(NamedTuple):
-    """One term asked of one field, and how much it counts."""
+    """One term asked of one field: how much it counts by how rare it is there, and by how rare it is as a pair."""
 
     field: str
     token: str
     weight: float
+    pair: float = 0.0
 
 
 class Question(NamedTuple):
-    """What a query asks: any of the terms; and of each phrase, on top, all of its terms in one field."""
+    """What a query asks: any of the terms; and of each phrase, on top, one term of each of its places."""
 
     terms: list[Term]
-    phrases: list[list[Term]]
+    phrases: list[list[tuple[Term, ...]]]
+    others: list[Term]  # the same in other words: a chunk that has none of them lacks nothing
+
+    @property
+    def all_terms(self) -> list[Term]:
+        """What a chunk is found by."""
+        return self.terms + self.others
 
 
 def with_defaults(name: str, given: Mapping[str, float] | None, defaults: Mapping[str, float]) -> dict[str, float]:
@@ -76,20 +87,48 @@ def _head(document: Document) -> tuple[str, ...]:
     return ("\n".join(names), "\n".join(document.tags), document.description, document.uri)
 
 
-def ask(text: str, cutter: Cutter, *, boosts: Mapping[str, float], lanes: Mapping[str, float]) -> Question:
-    """The terms of a query. A term of several lanes is asked once of the fields that hold all lanes."""
+def ask(
+    text: str, cutter: Cutter, *, boosts: Mapping[str, float], lanes: Mapping[str, float], once: bool = True
+) -> Question:
+    """The terms of a query. A term of several lanes is asked once of the fields that hold all lanes.
+
+    `once` says that a chunk has a pair that is a word of it among its words only: then pairs are asked of both.
+    """
     query = cutter.query(text)
-    weights: dict[tuple[str, str], float] = {}
+    asked: dict[tuple[str, str], Term] = {}
     for lane, tokens in zip(LANES, (query.words, query.grams, query.codes), strict=True):
         for token in list(dict.fromkeys(tokens))[:MAX_TERMS]:
             for field, weight in _fields(lane, boosts, lanes):
-                weights[field, token] = max(weight, weights.get((field, token), 0.0))
+                for term in _terms(field, token, weight, once=once):
+                    before = asked.get(term[:2], term)
+                    both = before._replace(weight=max(term.weight, before.weight), pair=max(term.pair, before.pair))
+                    asked[term[:2]] = both
     phrases = [
-        [Term(field, token, weight) for token in phrase]
+        [_terms(field, token, weight, once=once) for token in phrase]
         for phrase in query.phrases[:MAX_TERMS]
         for field, weight in _fields(_lane_of(phrase, query), boosts, lanes)
     ]
-    return Question([Term(field, token, weight) for (field, token), weight in weights.items()], phrases)
+    others = [term for term in _others(text, cutter, boosts, lanes) if term[:2] not in asked]
+    return Question(list(asked.values()), phrases, others)
+
+
+def _others(text: str, cutter: Cutter, boosts: Mapping[str, float], lanes: Mapping[str, float]) -> Iterator[Term]:
+    """Dates and numbers as the other language or notation writes them, asked of the content like what was typed."""
+    from headwater.forms import forms  # its expressions take some milliseconds, which a start need not wait for
+
+    for form in forms(fold(text)):
+        words, _, codes = cutter.cut(form)
+        lane, tokens = ("codes", codes) if codes else ("words", words)
+        weight = boosts["content"] * lanes[lane]
+        # One digit or one character stands in every other chunk.
+        yield from (Term(lane, token, weight) for token in dict.fromkeys(tokens) if len(token) > 1 and weight > 0)
+
+
+def _terms(field: str, token: str, weight: float, *, once: bool) -> tuple[Term, ...]:
+    """What asks for a token of a field, of which a chunk has one at most."""
+    if once and field == "grams" and len(token) == PAIR_CHARS:
+        return tuple(Term(either, token, 0.0, weight) for either in PAIR_FIELDS)
+    return (Term(field, token, weight),)
 
 
 def required(text: str, cutter: Cutter) -> list[str]:
@@ -105,9 +144,26 @@ def best_score(question: Question, *, chunks: int, containing: Callable[[Term], 
     A term that no chunk holds counts as well: what is asked for and nowhere to be had is missing from every hit. But
     not a stop word: where a home is so small that it holds none, "where is the" would outweigh what is asked for.
     """
-    asked = ((term, containing(term)) for term in question.terms if term.field in LANES)
-    telling = ((term, held) for term, held in asked if held or term.token not in _stop_terms())
-    return sum(term.weight * rarity(held, chunks) * (k1 + 1) for term, held in telling)
+    total = 0.0
+    for term in question.terms:
+        if term.field in LANES:
+            # A chunk has a pair in one of two fields, so it counts in one of them.
+            asked = term._replace(pair=0.0) if term.field == "words" else term
+            held = pairs(term, containing) if asked.pair else containing(term)
+            if held or term.token not in _stop_terms():
+                total += worth(asked, chunks=chunks, containing=containing) * (k1 + 1)
+    return total
+
+
+def worth(term: Term, *, chunks: int, containing: Callable[[Term], int]) -> float:
+    """What a term counts for, before how often a chunk has it: its weight by how rare it is."""
+    plain = term.weight * rarity(containing(term), chunks) if term.weight else 0.0
+    return plain + term.pair * rarity(min(chunks, pairs(term, containing)), chunks) if term.pair else plain
+
+
+def pairs(term: Term, containing: Callable[[Term], int]) -> int:
+    """How many chunks have two characters side by side, whether they are a word there or not."""
+    return sum(containing(term._replace(field=field)) for field in PAIR_FIELDS)
 
 
 @cache

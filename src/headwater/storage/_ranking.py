@@ -37,19 +37,20 @@ def make_schema() -> Any:
     return builder.build()
 
 
-def query_of(schema: Any, question: Question, *, known: Callable[[Term], bool], share: Callable[[Term], float]) -> Any:
-    """The query, or None where the index holds none of its terms; `share` is what a term counts beside its weight."""
+def query_of(schema: Any, question: Question, *, known: Callable[[Term], bool], boost: Callable[[Term], float]) -> Any:
+    """The query, or None where the index holds none of its terms; `boost` multiplies the score of a term."""
 
     def asked(term: Term) -> Any:
         query = tantivy.Query.term_query(schema, term.field, term.token, index_option="freq")
-        return tantivy.Query.boost_query(query, term.weight * share(term))
+        return tantivy.Query.boost_query(query, boost(term))
 
-    should = [asked(term) for term in question.terms if known(term)]
+    should = [asked(term) for term in question.all_terms if known(term)]
     if not should:
         return None
     for phrase in question.phrases:
-        if all(map(known, phrase)):
-            should.append(_boolean(tantivy.Occur.Must, map(asked, phrase)))
+        places = [[asked(term) for term in terms if known(term)] for terms in phrase]
+        if all(places):
+            should.append(_boolean(tantivy.Occur.Must, (_boolean(tantivy.Occur.Should, either) for either in places)))
     return _boolean(tantivy.Occur.Should, should)
 
 

@@ -22,9 +22,9 @@ from headwater.storage._lanes import (
     ask,
     best_score,
     head_terms,
-    rarity,
     required,
     with_defaults,
+    worth,
 )
 from headwater.storage._metric import COSINE, check_metric, similarities
 from headwater.tokens import Cutter
@@ -123,7 +123,8 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
         self._replace([id >> TICKET_BITS for id in entries], entries)
 
     def _indexed(self, chunk: Chunk, document: Document) -> _Indexed:
-        body = dict(zip(LANES, self._cutter.cut_joined(chunk.searchable_text), strict=True))
+        (lanes,) = self._cutter.cut_many([chunk.searchable_text], once=True)
+        body = dict(zip(LANES, lanes, strict=True))
         (head,) = head_terms([document], self._cutter)
         fields = {**head, **body}
         return _Indexed(chunk, document, {field: Counter(terms.split()) for field, terms in fields.items()})
@@ -146,15 +147,15 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
             counts = entry.counts.get(term.field)
             if not counts or not (frequency := counts[term.token]):
                 return 0.0
-            n = containing[term.field, term.token]
+            unit = worth(term, chunks=len(held), containing=lambda term: containing[term.field, term.token])
             length = 1 - self._b + self._b * counts.total() * len(held) / total_terms[term.field]
-            return term.weight * rarity(n, len(held)) * frequency * (self._k1 + 1) / (frequency + self._k1 * length)
+            return unit * frequency * (self._k1 + 1) / (frequency + self._k1 * length)
 
         found = []
         for id, entry in held.items():
-            total = sum(score(term, entry) for term in question.terms)
+            total = sum(score(term, entry) for term in question.all_terms)
             for phrase in question.phrases:
-                parts = [score(term, entry) for term in phrase]
+                parts = [sum(score(term, entry) for term in terms) for terms in phrase]
                 total += sum(parts) if all(parts) else 0.0
             has_all = all(any(token in entry.counts.get(field, ()) for field in REQUIRED_IN) for token in needed)
             if total > 0 and has_all and where.matches(attributes(record_of(entry.document), entry.chunk)):

@@ -13,11 +13,9 @@ What the reader of a score should know:
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +26,6 @@ from headwater.errors import BackendError, HomeDamaged, SettingError, UsageError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage._cutting import Cutting
-from headwater.storage._failures import damaged, failed
 from headwater.storage._fresh import Fresh, Statistics, Terms
 from headwater.storage._lanes import (
     BOOSTS,
@@ -42,17 +39,13 @@ from headwater.storage._lanes import (
     rarity,
     required,
     with_defaults,
+    worth,
 )
-from headwater.storage._ranking import ids_of, in_order, make_schema, mean_length, query_of, ranked, with_all
-from headwater.storage._read_only import IndexFolder
+from headwater.storage._ranking import ids_of, in_order, mean_length, query_of, ranked, with_all
+from headwater.storage._text_folder import TextFolder, told
 from headwater.tokens import Cutter
 from headwater.types import Chunk, Document, Scored
 
-# Grows with every change of the fields or of how they are cut: another number means the index must be rebuilt.
-FORMAT: Final = "headwater text index 2\n"
-# Without anything beside the index; it becomes the other one at the next write.
-FORMAT_BEFORE: Final = "headwater text index 1\n"
-FORMAT_FILE: Final = "format"
 TANTIVY_K1: Final = 1.2
 TANTIVY_B: Final = 0.75
 
@@ -104,12 +97,11 @@ class TantivyIndex:
         self._boosts = with_defaults("boosts", boosts, BOOSTS)
         self._lanes = with_defaults("lanes", lanes, LANE_WEIGHTS)
         self._heap_bytes, self._threads = heap_mb * 1_000_000, threads
-        self._schema = make_schema()
         self._fresh, self._fresh_share = Fresh(self.path), fresh_share
-        self._folder = IndexFolder(self.path)
+        self._folder = TextFolder(self.path)
         # Of a searcher: the mean lengths of fields, and how many chunks hold a term.
         self._of_searcher: tuple[Any, dict[str, float], dict[tuple[str, str], int]] = (None, {}, {})
-        self._asked: tuple[str, Question] | None = None  # the last one
+        self._asked: tuple[str, bool, Question] | None = None  # the last one
         self._uncommitted = False
         self._cutting = Cutting(cutter)
         self._lock = threading.RLock()
@@ -137,7 +129,7 @@ class TantivyIndex:
 
     def expect(self, texts: Sequence[str]) -> None:
         """These chunks' texts will come with a later `add`, in this order: work on them may begin."""
-        self._cutting.begin(texts)
+        self._cutting.begin(texts, once=self._folder.once)
 
     def remove(self, tickets: Sequence[int]) -> None:
         """Drop every chunk of these tickets; unknown ones are fine."""
@@ -162,8 +154,8 @@ class TantivyIndex:
                     self._uncommitted = False
                     self._fresh.clear()
             elif self._fresh.has_unwritten:
-                with _told(self.path):
-                    self._set_format()
+                with told(self.path):
+                    self._folder.allow_beside()
                     self._fresh.write()
 
     def _room(self) -> int:
@@ -185,16 +177,18 @@ class TantivyIndex:
                     writer.rollback()
                     writer.delete_all_documents()
                     self._fresh.forget()
+                if self._folder.once:
+                    return
             except HomeDamaged:
-                self.close()
-                with suppress(FileNotFoundError):
-                    shutil.rmtree(self.path)
-                self.refresh()
+                pass  # then its files go
+            self.close()
+            self._folder.removed()
+            self.refresh()
 
     def release(self) -> None:
         """Let go of the write lock, if any; reading goes on. What was not flushed is lost."""
         with self._lock:
-            with _told(self.path):
+            with told(self.path):
                 self._fresh.discard()
             writer, self._writer = self._writer, None
             self._uncommitted = False
@@ -204,7 +198,7 @@ class TantivyIndex:
             # Giving a writer up stops its merges, which is safe but in vain: a process that adds one document and ends
             # would leave one more segment each time. So it waits, in proportion to what it added.
             if self._merge_is_worth_it():
-                with _told(self.path):
+                with told(self.path):
                     writer.wait_merging_threads()
 
     def close(self) -> None:
@@ -219,13 +213,14 @@ class TantivyIndex:
 
     def _delete(self, writer: Any, tickets: set[int]) -> None:
         # By a query and not by terms: tantivy 0.27 makes a term of the wrong type of an unsigned number.
-        writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "ticket", sorted(tickets)))
+        writer.delete_documents_by_query(tantivy.Query.term_set_query(self._folder.schema, "ticket", sorted(tickets)))
 
     def _cut(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[tuple[int, Terms]]:
         """Chunk by chunk as the texts are cut, so that tantivy's own thread has work meanwhile."""
         documents = {chunk.id >> TICKET_BITS: document for chunk, document in chunks}
         heads = dict(zip(documents, head_terms(list(documents.values()), self._cutter), strict=True))
-        for start, slice_of_lanes in self._cutting.slices([chunk.searchable_text for chunk, _ in chunks]):
+        texts = [chunk.searchable_text for chunk, _ in chunks]
+        for start, slice_of_lanes in self._cutting.slices(texts, once=self._folder.once):
             pairs = chunks[start : start + len(slice_of_lanes)]
             for lanes, (chunk, _) in zip(slice_of_lanes, pairs, strict=True):
                 body = {lane: terms for lane, terms in zip(LANES, lanes, strict=True) if terms and not terms.isspace()}
@@ -240,9 +235,9 @@ class TantivyIndex:
         self._check_writable()
         with self._lock:
             if self._index is None:
-                self._index = self._open() or self._create()
+                self._index = self._folder.opened() or self._folder.created()
             try:
-                with _told(self.path):
+                with told(self.path):
                     if self._writer is None:
                         self._added = 0
                         self._writer = self._index.writer(heap_size=self._heap_bytes, num_threads=self._threads)
@@ -256,7 +251,7 @@ class TantivyIndex:
 
     def _catch_up(self) -> None:
         """See what another process put beside the index, or took into it."""
-        with _told(self.path):
+        with told(self.path):
             stale = self._fresh.load()
         if stale:
             self.refresh()
@@ -273,7 +268,7 @@ class TantivyIndex:
             raise UsageError(f"the text index in {str(self.path)!r} was opened for reading; open it with writable=True")
 
     def _merge_is_worth_it(self) -> bool:
-        with _told(self.path):
+        with told(self.path):
             segments = json.loads((self.path / "meta.json").read_text("utf-8"))["segments"]
         sizes = [segment["max_doc"] for segment in segments]
         layers = [size for size in sizes if size < SMALL_SEGMENT], [size for size in sizes if size >= SMALL_SEGMENT]
@@ -286,13 +281,13 @@ class TantivyIndex:
         """See what was last flushed, by this process or another."""
         with self._lock:
             self._looked = True
-            with _told(self.path):
+            with told(self.path):
                 self._fresh.load()  # before the index: what goes from here is there by then
-            if self._index is None or self._folder.is_linked:
-                self._index = self._open()
+            if self._index is None or self._folder.must_be_opened_again:
+                self._index = self._folder.opened()
             if self._index is not None:
                 try:
-                    with _told(self.path):
+                    with told(self.path):
                         self._index.reload()
                         self._searcher = self._index.searcher()
                 except BackendError:
@@ -306,47 +301,6 @@ class TantivyIndex:
             self.refresh()
         return self._searcher
 
-    def _open(self) -> Any:
-        """The index on disk, or None where none was made yet."""
-        names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
-        if FORMAT_FILE not in names:
-            # Making an index ends with the format file: without it there are no segments yet.
-            if any(name.endswith(".idx") for name in names):
-                raise damaged("text", self.path, f"the file {FORMAT_FILE!r} is missing")
-            return None
-        if "meta.json" not in names:
-            raise damaged("text", self.path, "the file 'meta.json' is missing")
-        with _told(self.path):
-            found = (self.path / FORMAT_FILE).read_text("utf-8")
-            if found not in (FORMAT, FORMAT_BEFORE):
-                raise damaged("text", self.path, f"its format is {found[:80]!r}, wanted {FORMAT!r}")
-            return self._prepared()
-
-    def _create(self) -> Any:
-        with _told(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            # What a crash left of an earlier attempt, which ended before anything was indexed.
-            for leftover in (".managed.json", "meta.json"):
-                (self.path / leftover).unlink(missing_ok=True)
-            index = self._prepared()
-            self._write_format()
-            return index
-
-    def _set_format(self) -> None:
-        if (self.path / FORMAT_FILE).read_text("utf-8") != FORMAT:
-            self._write_format()
-
-    def _write_format(self) -> None:
-        fresh = self.path / f"{FORMAT_FILE}.new"
-        with fresh.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(FORMAT)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path / FORMAT_FILE)
-
-    def _prepared(self) -> Any:
-        return self._folder.opened(tantivy, self._schema)
-
     # ------------------------------------------------------------------------------------------- reading
 
     def tickets(self) -> Mapping[int, int]:
@@ -355,7 +309,7 @@ class TantivyIndex:
         beside, replaced = self._fresh.tickets(), self._fresh.replaced()
         if searcher is None or not searcher.num_docs:
             return beside
-        with _told(self.path):
+        with told(self.path):
             hits = searcher.search(tantivy.Query.all_query(), searcher.num_docs, count=False).hits
             ids = ids_of(searcher, hits)
         tickets, counts = np.unique(ids >> TICKET_BITS, return_counts=True)
@@ -371,7 +325,7 @@ class TantivyIndex:
         if selection.is_empty:
             return []
         question = self._question(text)
-        with _told(self.path):
+        with told(self.path):
             needed = required(all_of, self._cutter) if all_of else []
             return self._found(searcher, question, limit=limit, selection=selection, needed=needed)
 
@@ -381,7 +335,7 @@ class TantivyIndex:
         if searcher is None or not searcher.num_docs:
             return 0.0
         question = self._question(text)
-        with _told(self.path):
+        with told(self.path):
             index = self._statistics(searcher)
             chunks = index.chunks + len(self._fresh)
 
@@ -401,20 +355,21 @@ class TantivyIndex:
         def known(term: Term) -> bool:
             return bool(index.containing(term))
 
-        def share(term: Term) -> float:
-            there = self._fresh.containing(term)
-            if not there:
-                return 1.0
-            here = index.containing(term)
-            return rarity(here + there, index.chunks + len(self._fresh)) / rarity(here, index.chunks)
+        chunks = index.chunks + len(self._fresh)
 
-        query = query_of(self._schema, question, known=known, share=share)
+        def containing(term: Term) -> int:
+            return min(chunks, index.containing(term) + self._fresh.containing(term))
+
+        def boost(term: Term) -> float:
+            return worth(term, chunks=chunks, containing=containing) / rarity(index.containing(term), index.chunks)
+
+        query = query_of(self._folder.schema, question, known=known, boost=boost)
         if query is not None and needed:
-            query = with_all(self._schema, query, needed)
+            query = with_all(self._folder.schema, query, needed)
         found: list[Scored] = []
         if query is not None:
             apart = Selection.of_tickets(sorted(replaced))
-            found = ranked(self._schema, searcher, query, limit=limit, selection=selection, apart=apart)
+            found = ranked(self._folder.schema, searcher, query, limit=limit, selection=selection, apart=apart)
         allowed = [Scored(id, score) for id, score in beside.items() if selection.contains([id])[0]]
         if not allowed:
             return found
@@ -424,10 +379,11 @@ class TantivyIndex:
 
     def _question(self, text: str) -> Question:
         """The terms of a text; a search asks for its hits and then for the best score that there could be."""
-        known = self._asked
-        if known is None or known[0] != text:
-            known = self._asked = (text, ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes))
-        return known[1]
+        known, once = self._asked, self._folder.once
+        if known is None or known[:2] != (text, once):
+            asked = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes, once=once)
+            known = self._asked = (text, once, asked)
+        return known[2]
 
     def _statistics(self, searcher: Any) -> Statistics:
         if self._of_searcher[0] is not searcher:
@@ -436,7 +392,7 @@ class TantivyIndex:
 
         def mean(field: str) -> float:
             if field not in means:
-                means[field] = mean_length(self._schema, searcher, field, self._fresh.tokens(field))
+                means[field] = mean_length(self._folder.schema, searcher, field, self._fresh.tokens(field))
             return means[field]
 
         def containing(term: Term) -> int:
@@ -460,16 +416,3 @@ def _row(id: int, terms: Terms) -> Any:
     for field, joined in terms.items():
         row.add_text(field, joined)
     return row
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """tantivy's errors in our words. It says everything with ValueError, and panics where bytes make no sense."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise failed("text", path, error) from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise damaged("text", path, str(error)) from error

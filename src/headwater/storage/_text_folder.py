@@ -1,0 +1,111 @@
+"""A folder -> the tantivy index in it, or a new one; and how chunks are cut for the one that is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import tantivy
+
+from headwater.storage._failures import damaged, failed
+from headwater.storage._ranking import make_schema
+from headwater.storage._read_only import IndexFolder
+
+# Grows with every change of the fields or of how they are cut. An index of an earlier release is read and written as
+# that release did, until it is made anew: there a pair that is a word stands among the words and among the pairs.
+FORMAT: Final = "headwater text index 3\n"
+FORMAT_TWICE: Final = "headwater text index 2\n"
+# Without anything beside the index; it becomes the one above at the next write.
+FORMAT_BEFORE: Final = "headwater text index 1\n"
+FORMATS: Final = (FORMAT, FORMAT_TWICE, FORMAT_BEFORE)
+FORMAT_FILE: Final = "format"
+
+
+class TextFolder:
+    """Where a text index lies. `once` says of the one opened last that no pair in it is a word of the same chunk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.schema = path, make_schema()
+        self.once = True
+        self._folder = IndexFolder(path)
+
+    def opened(self) -> Any:
+        """The index on disk, or None where none was made yet."""
+        names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
+        if FORMAT_FILE not in names:
+            # Making an index ends with the format file: without it there are no segments yet.
+            if any(name.endswith(".idx") for name in names):
+                raise damaged("text", self.path, f"the file {FORMAT_FILE!r} is missing")
+            return None
+        if "meta.json" not in names:
+            raise damaged("text", self.path, "the file 'meta.json' is missing")
+        with told(self.path):
+            found = self._format()
+            if found not in FORMATS:
+                raise damaged("text", self.path, f"its format is {found[:80]!r}, wanted {FORMAT!r}")
+            self.once = found == FORMAT
+            return self._folder.opened(tantivy, self.schema)
+
+    def created(self) -> Any:
+        """A new index."""
+        with told(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            # What a crash left of an earlier attempt, which ended before anything was indexed.
+            for leftover in (".managed.json", "meta.json"):
+                (self.path / leftover).unlink(missing_ok=True)
+            self.once = True
+            index = self._folder.opened(tantivy, self.schema)
+            self._write_format(FORMAT)
+            return index
+
+    def removed(self) -> None:
+        """Take the files away, whatever they are."""
+        self.close()
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
+        self.once = True
+
+    @property
+    def must_be_opened_again(self) -> bool:
+        """Whether what was opened knows nothing of what came since: links, or an index that was made anew."""
+        if self._folder.is_linked:
+            return True
+        with told(self.path):
+            return (self._format() == FORMAT) != self.once
+
+    def allow_beside(self) -> None:
+        """Say that something is kept beside the index, which the first releases would not read."""
+        if self._format() == FORMAT_BEFORE:
+            self._write_format(FORMAT_TWICE)
+
+    def close(self) -> None:
+        """Let go of what was made for reading."""
+        self._folder.close()
+
+    def _format(self) -> str:
+        return (self.path / FORMAT_FILE).read_text("utf-8")
+
+    def _write_format(self, format: str) -> None:
+        fresh = self.path / f"{FORMAT_FILE}.new"
+        with fresh.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(format)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path / FORMAT_FILE)
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """tantivy's errors in our words. It says everything with ValueError, and panics where bytes make no sense."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise failed("text", path, error) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise damaged("text", path, str(error)) from error
