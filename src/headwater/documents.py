@@ -171,6 +171,20 @@ class Chunk:
     kind: Kind = "prose"
     parent: int = 0  # the id of the larger chunk it was cut from, or 0
 
+    def numbered(self, *, id: int, document_id: str, parent: int) -> Chunk:
+        """The same with these. Field by field: `replace` takes three times as long, and an ingest does it for each."""
+        return Chunk(
+            span=self.span,
+            text=self.text,
+            id=id,
+            document_id=document_id,
+            index_text=self.index_text,
+            section=self.section,
+            pages=self.pages,
+            kind=self.kind,
+            parent=parent,
+        )
+
     @property
     def ordinal(self) -> int:
         """Its place in the document, from 0."""

@@ -139,7 +139,7 @@ class Indexer:
         first = change.ticket << TICKET_BITS
         named = document_id(change.owner, change.collection, change.uri)
         numbered = tuple(
-            replace(c, id=first + n, document_id=named, parent=first + c.parent if c.parent else 0)
+            c.numbered(id=first + n, document_id=named, parent=first + c.parent if c.parent else 0)
             for n, c in enumerate(chunks)
         )
         # A chunker may have something to say about how it cut a document.

@@ -24,6 +24,8 @@ MAP_BYTES: Final = 1 << 30
 # Bulk loading writes a page again and again; copying the log back every 32 MiB does it once.
 LOG_PAGES: Final = 4096
 LOG_BYTES: Final = 64 << 20
+# What a large batch changes: with less, pages go to the log before the transaction is done with them, and then again.
+WRITER_KIB: Final = 64 << 10
 # A failed write on a disk with less than this left is a full disk, whatever SQLite calls it.
 ROOM_BYTES: Final = 1 << 20
 # The low byte of an extended SQLite error code is the kind of error.
@@ -49,6 +51,7 @@ class Database:
                 prepare(db, path, writable=writable, written_by=_own_version)
                 if writable:
                     db.execute("pragma synchronous = full")
+                    db.execute(f"pragma cache_size = -{WRITER_KIB}")
                     db.execute(f"pragma wal_autocheckpoint = {LOG_PAGES}")
                     db.execute(f"pragma journal_size_limit = {LOG_BYTES}")
             except BaseException:

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from zlib import crc32
 
 from headwater.selection import TICKET_BITS
-from headwater.storage._lanes import REQUIRED_IN, Question, Term, worth
+from headwater.storage._lanes import REQUIRED_IN, Containing, Question, Term, worth
 
 FILE: Final = "fresh.journal"
 # `checksum length`, padded: eight hexadecimal digits, a blank, ten digits and the end of the line.
@@ -41,7 +41,7 @@ class Statistics(NamedTuple):
     """What an index says of the chunks that it holds."""
 
     chunks: int
-    containing: Callable[[Term], int]
+    containing: Containing
     mean_length: Callable[[str], float]  # of a field; 0 where nothing has it
 
 
@@ -88,8 +88,8 @@ class _Held:
             return {}
         chunks = index.chunks + len(self.rows)
 
-        def containing(term: Term) -> int:
-            return index.containing(term) + len(self.postings.get((term.field, term.token), ()))
+        def containing(field: str, token: str) -> int:
+            return index.containing(field, token) + len(self.postings.get((field, token), ()))
 
         def of(term: Term) -> dict[int, float]:
             posting = self.postings.get((term.field, term.token))
@@ -271,9 +271,9 @@ class Fresh:
             counts = Counter({token: len(ids) for (name, token), ids in held if name == field})
         return [token for token, _ in counts.most_common(SOME_TOKENS)]
 
-    def containing(self, term: Term) -> int:
-        """How many of its chunks hold a term."""
-        return len(self._held.postings.get((term.field, term.token), ()))
+    def containing(self, field: str, token: str) -> int:
+        """How many of its chunks have a token in a field."""
+        return len(self._held.postings.get((field, token), ()))
 
     def found(
         self, question: Question, index: Statistics, *, needed: Iterable[str], k1: float, b: float

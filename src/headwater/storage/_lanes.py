@@ -39,6 +39,10 @@ HEADS: Final = 256
 MAX_TERMS: Final = 128
 
 
+# How many chunks have a token in a field.
+Containing = Callable[[str, str], int]
+
+
 class Term(NamedTuple):
     """One term asked of one field: how much it counts by how rare it is there, and by how rare it is as a pair."""
 
@@ -95,21 +99,25 @@ def ask(
     `once` says that a chunk has a pair that is a word of it among its words only: then pairs are asked of both.
     """
     query = cutter.query(text)
-    asked: dict[tuple[str, str], Term] = {}
+    plain: dict[tuple[str, str], float] = {}
+    paired: dict[tuple[str, str], float] = {}
     for lane, tokens in zip(LANES, (query.words, query.grams, query.codes), strict=True):
+        fields = list(_fields(lane, boosts, lanes))
         for token in list(dict.fromkeys(tokens))[:MAX_TERMS]:
-            for field, weight in _fields(lane, boosts, lanes):
-                for term in _terms(field, token, weight, once=once):
-                    before = asked.get(term[:2], term)
-                    both = before._replace(weight=max(term.weight, before.weight), pair=max(term.pair, before.pair))
-                    asked[term[:2]] = both
+            for field, weight in fields:
+                if once and field == "grams" and len(token) == PAIR_CHARS:
+                    paired.update(dict.fromkeys([(either, token) for either in PAIR_FIELDS], weight))
+                elif weight > plain.get((field, token), 0.0):
+                    plain[field, token] = weight
+    asked = {**plain, **paired}
+    terms = [Term(*key, plain.get(key, 0.0), paired.get(key, 0.0)) for key in asked]
     phrases = [
         [_terms(field, token, weight, once=once) for token in phrase]
         for phrase in query.phrases[:MAX_TERMS]
         for field, weight in _fields(_lane_of(phrase, query), boosts, lanes)
     ]
     others = [term for term in _others(text, cutter, boosts, lanes) if term[:2] not in asked]
-    return Question(list(asked.values()), phrases, others)
+    return Question(terms, phrases, others)
 
 
 def _others(text: str, cutter: Cutter, boosts: Mapping[str, float], lanes: Mapping[str, float]) -> Iterator[Term]:
@@ -138,7 +146,7 @@ def required(text: str, cutter: Cutter) -> list[str]:
     return list(dict.fromkeys([*(word for word in words if not is_cjk(word[0])), *pairs]))
 
 
-def best_score(question: Question, *, chunks: int, containing: Callable[[Term], int], k1: float) -> float:
+def best_score(question: Question, *, chunks: int, containing: Containing, k1: float) -> float:
     """The BM25 that a chunk approaches which holds every term of the question over and over in its content.
 
     A term that no chunk holds counts as well: what is asked for and nowhere to be had is missing from every hit. But
@@ -149,21 +157,23 @@ def best_score(question: Question, *, chunks: int, containing: Callable[[Term], 
         if term.field in LANES:
             # A chunk has a pair in one of two fields, so it counts in one of them.
             asked = term._replace(pair=0.0) if term.field == "words" else term
-            held = pairs(term, containing) if asked.pair else containing(term)
+            held = pairs(term.token, containing) if asked.pair else containing(term.field, term.token)
             if held or term.token not in _stop_terms():
                 total += worth(asked, chunks=chunks, containing=containing) * (k1 + 1)
     return total
 
 
-def worth(term: Term, *, chunks: int, containing: Callable[[Term], int]) -> float:
+def worth(term: Term, *, chunks: int, containing: Containing) -> float:
     """What a term counts for, before how often a chunk has it: its weight by how rare it is."""
-    plain = term.weight * rarity(containing(term), chunks) if term.weight else 0.0
-    return plain + term.pair * rarity(min(chunks, pairs(term, containing)), chunks) if term.pair else plain
+    field, token, weight, pair = term
+    plain = weight * rarity(containing(field, token), chunks) if weight else 0.0
+    return plain + pair * rarity(min(chunks, pairs(token, containing)), chunks) if pair else plain
 
 
-def pairs(term: Term, containing: Callable[[Term], int]) -> int:
+def pairs(token: str, containing: Containing) -> int:
     """How many chunks have two characters side by side, whether they are a word there or not."""
-    return sum(containing(term._replace(field=field)) for field in PAIR_FIELDS)
+    words, grams = PAIR_FIELDS
+    return containing(words, token) + containing(grams, token)
 
 
 @cache

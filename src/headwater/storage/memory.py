@@ -147,7 +147,7 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
             counts = entry.counts.get(term.field)
             if not counts or not (frequency := counts[term.token]):
                 return 0.0
-            unit = worth(term, chunks=len(held), containing=lambda term: containing[term.field, term.token])
+            unit = worth(term, chunks=len(held), containing=lambda *place: containing[place])
             length = 1 - self._b + self._b * counts.total() * len(held) / total_terms[term.field]
             return unit * frequency * (self._k1 + 1) / (frequency + self._k1 * length)
 
@@ -167,8 +167,8 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
         question = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes)
         held = self._visible
 
-        def containing(term: Term) -> int:
-            return sum(term.token in entry.counts.get(term.field, ()) for entry in held.values())
+        def containing(field: str, token: str) -> int:
+            return sum(token in entry.counts.get(field, ()) for entry in held.values())
 
         return best_score(question, chunks=len(held), containing=containing, k1=self._k1) if held else 0.0
 

@@ -31,6 +31,7 @@ from headwater.storage._lanes import (
     BOOSTS,
     LANE_WEIGHTS,
     LANES,
+    Containing,
     Question,
     Term,
     ask,
@@ -337,11 +338,7 @@ class TantivyIndex:
         question = self._question(text)
         with told(self.path):
             index = self._statistics(searcher)
-            chunks = index.chunks + len(self._fresh)
-
-            def containing(term: Term) -> int:
-                return min(chunks, index.containing(term) + self._fresh.containing(term))
-
+            chunks, containing = self._totals(index)
             return best_score(question, chunks=chunks, containing=containing, k1=TANTIVY_K1)
 
     def _found(
@@ -352,16 +349,14 @@ class TantivyIndex:
         beside, replaced = self._fresh.found(question, index, needed=needed, k1=TANTIVY_K1, b=TANTIVY_B)
         searcher = self._searcher or searcher
 
+        chunks, containing = self._totals(index)
+
         def known(term: Term) -> bool:
-            return bool(index.containing(term))
-
-        chunks = index.chunks + len(self._fresh)
-
-        def containing(term: Term) -> int:
-            return min(chunks, index.containing(term) + self._fresh.containing(term))
+            return bool(index.containing(term.field, term.token))
 
         def boost(term: Term) -> float:
-            return worth(term, chunks=chunks, containing=containing) / rarity(index.containing(term), index.chunks)
+            own = rarity(index.containing(term.field, term.token), index.chunks)
+            return worth(term, chunks=chunks, containing=containing) / own
 
         query = query_of(self._folder.schema, question, known=known, boost=boost)
         if query is not None and needed:
@@ -385,6 +380,17 @@ class TantivyIndex:
             known = self._asked = (text, once, asked)
         return known[2]
 
+    def _totals(self, index: Statistics) -> tuple[int, Containing]:
+        """How many chunks there are, and have a token, in the index and beside it."""
+        if not len(self._fresh):
+            return index.chunks, index.containing
+        chunks = index.chunks + len(self._fresh)
+
+        def containing(field: str, token: str) -> int:
+            return min(chunks, index.containing(field, token) + self._fresh.containing(field, token))
+
+        return chunks, containing
+
     def _statistics(self, searcher: Any) -> Statistics:
         if self._of_searcher[0] is not searcher:
             self._of_searcher = (searcher, {}, {})
@@ -395,8 +401,8 @@ class TantivyIndex:
                 means[field] = mean_length(self._folder.schema, searcher, field, self._fresh.tokens(field))
             return means[field]
 
-        def containing(term: Term) -> int:
-            key = term.field, term.token
+        def containing(field: str, token: str) -> int:
+            key = field, token
             found = frequencies.get(key)
             if found is None:
                 if len(frequencies) >= KEPT_FREQUENCIES:
