@@ -176,7 +176,9 @@ class TestTantivyOfAnEarlierRelease(TextIndexContract):
         assert self.found(reader, "河流") == self.found(reader, "heron") == [2] and self.found(reader, "中国") == []
 
 
-def test_dates_and_numbers_are_found_as_the_other_language_writes_them(tmp_path: Path) -> None:
+def test_dates_and_numbers_are_found_as_the_other_language_writes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shelf, cutter = Shelf(), Cutter()
     stores: list[TextIndex] = [
         MemoryTextIndex(cutter=cutter),
@@ -187,16 +189,21 @@ def test_dates_and_numbers_are_found_as_the_other_language_writes_them(tmp_path:
         shelf.put(2, "The weir was rebuilt in August, for 66 million."),
         shelf.put(3, "上世纪70年代重建了水坝。"),
         shelf.put(4, "The weir was never rebuilt."),
+        shelf.put(5, "18世纪的水坝。"),
+        shelf.put(6, "Regatta XXXIII was cancelled."),
     ]
     for index in stores:
         index.add([pair for row in rows for pair in row])
         make_visible(index)
         best = index.best_score("20世纪70年代")
-        for asked, ticket in (("20世纪70年代", 1), ("8月 6600万", 2), ("1970s", 3), ("70s", 3)):
+        told = [("20世纪70年代", 1), ("8月", 2), ("6600万", 2), ("1970s", 3), ("18th century", 5), ("第33届", 6)]
+        for asked, ticket in told:
             assert ticket << TICKET_BITS in ids_of(index.search(asked, 10, ALL)), asked
             assert 4 << TICKET_BITS not in ids_of(index.search(asked, 10, ALL)), asked
         # What it is called elsewhere is no more to ask for: nothing is missing where it is missing.
-        assert best == index.best_score("20世纪 70年代") > 0
+        with monkeypatch.context() as without:
+            without.setattr("headwater.forms.forms", lambda text: [])
+            assert index.best_score("20世纪70年代 ") == best > 0
 
 
 WRITER = """
