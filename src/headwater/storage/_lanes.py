@@ -105,7 +105,7 @@ def ask(
         fields = list(_fields(lane, boosts, lanes))
         for token in list(dict.fromkeys(tokens))[:MAX_TERMS]:
             for field, weight in fields:
-                if once and field == "grams" and len(token) == PAIR_CHARS:
+                if once and _is_pair(field, token):
                     paired.update(dict.fromkeys([(either, token) for either in PAIR_FIELDS], weight))
                 elif weight > plain.get((field, token), 0.0):
                     plain[field, token] = weight
@@ -132,9 +132,14 @@ def _others(text: str, cutter: Cutter, boosts: Mapping[str, float], lanes: Mappi
         yield from (Term(lane, token, weight) for token in dict.fromkeys(tokens) if len(token) > 1 and weight > 0)
 
 
+def _is_pair(field: str, token: str) -> bool:
+    """A character that stands alone is among the pairs too, and is no word of two."""
+    return field == "grams" and len(token) == PAIR_CHARS
+
+
 def _terms(field: str, token: str, weight: float, *, once: bool) -> tuple[Term, ...]:
     """What asks for a token of a field, of which a chunk has one at most."""
-    if once and field == "grams" and len(token) == PAIR_CHARS:
+    if once and _is_pair(field, token):
         return tuple(Term(either, token, 0.0, weight) for either in PAIR_FIELDS)
     return (Term(field, token, weight),)
 
