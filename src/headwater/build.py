@@ -63,6 +63,8 @@ def open_home(
 class KnowledgeBase(Contents):
     """Documents that can be added, searched and asked. Safe to use from several threads."""
 
+    _written: tuple[settings.Config, tuple[str, ...]] | None = None
+
     # -------------------------------------------------------------------------------------------- read
 
     def query(
@@ -134,14 +136,18 @@ class KnowledgeBase(Contents):
         """Everything that the results depend on, in one key; None where they are not to be kept."""
         if query.options.cache_size < 1:
             return None
-        told = [
-            f"{name}={setting.value!r}"
-            for name, setting in sorted(self.config.settings.items())
-            if not name.startswith(NOT_OF_RESULTS)
-        ]
         generation, space = self.catalog.generation(), self.space
-        told += [str(self.home), space.embedder, space.chunker, self._shaped_by]
+        told = (*self._told_settings(), str(self.home), space.embedder, space.chunker, self._shaped_by)
         return key_of(query, generation=generation, space=space.id, settings=told)
+
+    def _told_settings(self) -> tuple[str, ...]:
+        """The settings in force in writing; a server may change them while it runs."""
+        config, told = self._written or (None, ())
+        if config is not self.config:
+            kept = {name: setting.value for name, setting in self.config.settings.items()}
+            told = tuple(f"{name}={kept[name]!r}" for name in sorted(kept) if not name.startswith(NOT_OF_RESULTS))
+            self._written = (self.config, told)
+        return told
 
     @cached_property
     def _shaped_by(self) -> str:

@@ -120,9 +120,15 @@ class Terms:
         return tuple(word for word in others if not any(_inside(word, stop) for stop in stops))
 
     def _runs(self, folded: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Whole words that begin like a term, and codes. One pattern for all queries: compiling takes milliseconds."""
-        if self._starts:
-            yield from (run.span() for run in _WORD.finditer(folded, start, end) if run[0].startswith(self._starts))
+        """Whole words that begin like a term, and codes. A pattern of all terms would take milliseconds to compile."""
+        for beginning in self._starts:
+            place = folded.find(beginning, start, end)
+            while place >= 0:
+                if place == start or _begins(folded, place):
+                    run = _WORD.match(folded, place, end)
+                    assert run is not None  # it begins with letters or digits
+                    yield run.span()
+                place = folded.find(beginning, place + 1, end)
         if self._code_pattern is not None:
             for run in self._code_pattern.finditer(folded, start, end):
                 if not _is_letter(folded, run.start() - 1) and not _is_letter(folded, run.end()):
@@ -191,6 +197,19 @@ def _code_pattern(written: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(parts)) if parts else None
 
 
+def _begins(text: str, place: int) -> bool:
+    """Whether the letter there is the first of a word, of which an apostrophe inside is a part: once, as in `don't`."""
+    if _is_letter(text, place - 1):
+        return False
+    first = True
+    while text[place - 1] == "'" and _is_letter(text, place - 2):
+        place -= 2
+        while _is_letter(text, place - 1):
+            place -= 1
+        first = not first
+    return first
+
+
 def _is_letter(text: str, place: int) -> bool:
     """Whether a letter or digit stands there that would make a longer word of what is beside it."""
     return 0 <= place < len(text) and text[place].isalnum() and not is_cjk(text[place])
@@ -238,14 +257,25 @@ def _joined(text: str, place: int) -> bool:
 
 
 def reasons(
-    terms: Terms, text: str, matches: Sequence[Match], *, fields: Mapping[str, Found], scores: Mapping[str, float]
+    terms: Terms,
+    text: str,
+    matches: Sequence[Match],
+    *,
+    fields: Mapping[str, Found],
+    scores: Mapping[str, float],
+    forms: tuple[Terms, Sequence[Match]] | None = None,
 ) -> tuple[str, ...]:
-    """Why a passage was found, in words: codes, then fields, then the text's own words, then the cosine."""
+    """Why a passage was found, in words: codes, then fields, then the text's own words, then the cosine.
+
+    `forms` are the dates and numbers of the query as the other language writes them.
+    """
     found: dict[str, Found] = {f"{name} matches": field for name, field in fields.items()}
     found["words"] = (text, matches)
     codes = terms.codes & {match.term for _, places in found.values() for match in places}
     said = [f"exact code: {', '.join(map(terms.shown, sorted(codes)))}"] if codes else []
     said += (f"{name}: {_list(terms, *where)}" for name, where in found.items() if where[1])
+    if forms is not None and forms[1]:
+        said.append(f"other forms: {_list(forms[0], text, forms[1])}")
     if "semantic" in scores:
         said.append(f"semantic similarity {scores['semantic']:.2f}")
     return tuple(said)

@@ -9,10 +9,9 @@ around that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from threading import Event
 from typing import Final
 
 import numpy as np
@@ -23,7 +22,7 @@ from headwater.filters import Filter, In, conjoin
 from headwater.fuse import LEGS, Leg, covered, fuse, normalised, ranks
 from headwater.protocols import Catalog, Embedder, Reranker, Retriever, Rewriter, TextIndex, VectorIndex
 from headwater.stages._request import Pace, understood
-from headwater.stages._under_way import Clock, Company, Freshness
+from headwater.stages._under_way import Beside, Clock, Company, Freshness
 from headwater.stages.collapse import Collapsed
 from headwater.stages.diverse import Diverse
 from headwater.stages.everything import everything
@@ -183,6 +182,7 @@ class _Run:
         self.degraded: dict[str, None] = {}  # a set that keeps its order
         self.vector: Vector | None = None
         self.best_keyword = 0.0
+        self.located: dict[int, Place | None] = {}  # None for the dead
         self.dead: set[int] = set()
         self.generation = 0
         if "semantic" in self.legs and len(fold(query.text).strip()) < MIN_SEMANTIC_CHARS:
@@ -195,14 +195,21 @@ class _Run:
     def results(self) -> tuple[Results, bool]:
         """The results, and whether an update went through them so that they should be made again."""
         self.generation = self.parts.catalog.generation()
+        self.located = {}
         if self.wording.phrases:
             self._narrow()
         rankings, places, torn = self._live()
         with self.clock.stage("fuse"):
-            scores = self._scores(rankings)
-            order = sorted(self._above_threshold(scores), key=lambda id: (-self._score(scores[id]), places[id]))
+            fused = self._fused(rankings)
+            # One leg alone keeps its own score, which says more than a rank.
+            own = fused if len(self.legs) > 1 else dict(rankings[self.legs[0]])
+            every = self.options.threshold is not None or self.parts.trace is not None
+            scores = self._scores(fused, rankings, fused) if every else {}
+            allowed = self._above_threshold(scores) if every else fused
+            order = sorted(allowed, key=lambda id: (-own[id], places[id]))
             page = order[self.options.offset : self.options.offset + self.options.top_n]
-        hits, missing = self._hits(page, scores, {leg: ranks(ranking) for leg, ranking in rankings.items()})
+            scores = scores or self._scores(page, rankings, fused)
+        hits, missing = self._hits(page, own, scores, {leg: ranks(ranking) for leg, ranking in rankings.items()})
         results = Results(
             query=self.query,
             hits=hits,
@@ -272,19 +279,27 @@ class _Run:
         limit = max(self.options.candidates, wanted)
         for _ in range((MAX_DOUBLINGS_WORDED if self.wording else MAX_DOUBLINGS) + 1):
             rankings = self._rankings(limit)
-            ids = list(dict.fromkeys(chunk_id for ranking in rankings.values() for chunk_id, _ in ranking))
-            with self.clock.stage("locate"):
-                alive = self.parts.catalog.locate(ids)
-                places = self._worded(alive) if self.wording else alive
+            ids = {chunk_id for ranking in rankings.values() for chunk_id, _ in ranking}
+            for ranking in rankings.values():
+                self._locate(ranking)
+            alive = {chunk_id: place for chunk_id in ids if (place := self.located[chunk_id]) is not None}
+            places = self._worded(alive) if self.wording else alive
             exhausted = all(len(ranking) < limit for ranking in rankings.values())
             if len(places) >= wanted or exhausted or self.clock.over:
                 break
             limit *= 2
-        gone = set(ids) - alive.keys() - self.dead
+        gone = ids - alive.keys() - self.dead
         torn = bool(gone) and self.parts.catalog.generation() != self.generation
         self.dead |= gone
         live = {leg: [one for one in ranking if one.chunk_id in places] for leg, ranking in rankings.items()}
         return live, places, torn
+
+    def _locate(self, ranking: Sequence[Scored]) -> None:
+        with self.clock.stage("locate"):
+            new = [chunk_id for chunk_id, _ in ranking if chunk_id not in self.located]
+            if new:
+                self.located.update(dict.fromkeys(new))
+                self.located.update(self.parts.catalog.locate(new))
 
     # -- legs
 
@@ -298,6 +313,8 @@ class _Run:
         if "keyword" in self.legs:
             try:
                 found["keyword"] = self._keyword(limit)
+                if semantic is not None:  # it is still at work
+                    self._locate(found["keyword"])
             except BackendError as error:
                 failed["keyword"] = error
         if "semantic" in self.legs:
@@ -347,39 +364,32 @@ class _Run:
             self.degraded.update(dict.fromkeys(lacking))
             return found
 
-    def _begun(self, limit: int) -> Future[list[Scored]] | None:
+    def _begun(self, limit: int) -> Beside[list[Scored]] | None:
         """The semantic leg in a thread of its own, or None where it is no faster there.
 
         The search by words never lets go of the interpreter, the one by meaning does while it scans its codes: side by
         side they take as long as the longer one, if that scan is begun first. Where other searches run there is no core
         to spare for it, and handing over costs more than it brings; but an embedder that is waited for is worth it.
         """
-        if getattr(self.parts.embedder, "instant", False):
-            if self.parts.company.count > 1 or len(self.legs) == 1:
-                return None
-            begun = Event()
+        instant = getattr(self.parts.embedder, "instant", False)
+        if instant and (self.parts.company.count > 1 or len(self.legs) == 1):
+            return None
+        beside = Beside(self.parts.pool, lambda: self._semantic(limit))
+        if instant:
+            beside.begun.wait(HAND_OVER_SECONDS)
+        return beside
 
-            def work() -> list[Scored]:
-                begun.set()
-                return self._semantic(limit)
-
-            future = self.parts.pool.submit(work)
-            begun.wait(HAND_OVER_SECONDS)
-            return future
-        return self.parts.pool.submit(self._semantic, limit)
-
-    def _await(self, future: Future[list[Scored]], limit: int) -> list[Scored]:
-        wait([future], timeout=min(PICKUP_SECONDS, self.clock.left))
-        if future.cancel():
+    def _await(self, beside: Beside[list[Scored]], limit: int) -> list[Scored]:
+        if beside.is_withdrawn(after_seconds=min(PICKUP_SECONDS, self.clock.left)):
             return self._semantic(limit)
         try:
-            return future.result(timeout=self.clock.left)
+            return beside.result(self.clock.left)
         except TimeoutError:
             raise BackendError(f"no result within {self.options.deadline_seconds:g} s, went on without it") from None
 
     # -- scores
 
-    def _scores(self, rankings: Mapping[Leg, list[Scored]]) -> dict[int, dict[str, float]]:
+    def _fused(self, rankings: Mapping[Leg, list[Scored]]) -> dict[int, float]:
         options = self.options
         weights: dict[Leg, float] = {
             "keyword": options.keyword_weight,
@@ -388,20 +398,17 @@ class _Run:
         }
         best = self.best_keyword
         chance = options.chance_coverage
-        fused = fuse(
-            rankings, method=options.fusion, weights=weights, k=options.rrf_k, best_keyword=best, chance=chance
-        )
-        scores: dict[int, dict[str, float]] = {chunk_id: {} for chunk_id in fused}
-        for leg, ranking in rankings.items():
-            for chunk_id, score in ranking:
-                scores[chunk_id][leg] = score
-        for chunk_id, score in fused.items():
-            scores[chunk_id]["fused"] = score
-        return scores
+        return fuse(rankings, method=options.fusion, weights=weights, k=options.rrf_k, best_keyword=best, chance=chance)
 
-    def _score(self, scores: Mapping[str, float]) -> float:
-        """The score of the mode: one leg alone keeps its own, which says more than a rank."""
-        return scores["fused"] if len(self.legs) > 1 else scores[self.legs[0]]
+    @staticmethod
+    def _scores(
+        ids: Iterable[int], rankings: Mapping[Leg, list[Scored]], fused: Mapping[int, float]
+    ) -> dict[int, dict[str, float]]:
+        """Of each id what every leg gave it, and all together."""
+        by_leg = {leg: dict(ranking) for leg, ranking in rankings.items()}
+        return {
+            id: {**{leg: found[id] for leg, found in by_leg.items() if id in found}, "fused": fused[id]} for id in ids
+        }
 
     def _above_threshold(self, scores: dict[int, dict[str, float]]) -> list[int]:
         least, on = self.options.threshold, self.options.threshold_on
@@ -435,7 +442,11 @@ class _Run:
     # -- page
 
     def _hits(
-        self, page: Sequence[int], scores: Mapping[int, Mapping[str, float]], places: Mapping[Leg, Mapping[int, int]]
+        self,
+        page: Sequence[int],
+        own: Mapping[int, float],
+        scores: Mapping[int, Mapping[str, float]],
+        places: Mapping[Leg, Mapping[int, int]],
     ) -> tuple[tuple[Hit, ...], bool]:
         with self.clock.stage("read"):
             rows = self.parts.catalog.chunks(page)
@@ -450,7 +461,7 @@ class _Run:
                 hit = Hit(
                     chunk=chunk,
                     record=record,
-                    score=self._score(scores[chunk_id]),
+                    score=own[chunk_id],
                     rank=rank,
                     scores=scores[chunk_id],
                     ranks={leg: ranked[chunk_id] for leg, ranked in places.items() if chunk_id in ranked},

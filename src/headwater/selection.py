@@ -73,6 +73,11 @@ class Selection:
         return len(self.starts) == 1 and bool(self.starts[0] == _LOW) and bool(self.stops[0] == _HIGH)
 
     @property
+    def is_open(self) -> bool:
+        """Whether it goes on beyond all that exists: everything, or all but something. What is dead may be inside."""
+        return bool(len(self.stops)) and bool(self.stops[-1] == _HIGH)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is allowed."""
         return not len(self.starts)

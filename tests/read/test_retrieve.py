@@ -334,6 +334,17 @@ def test_reasons_say_why(filled: Any) -> None:
     assert any("申请" in reason for reason in chinese.reasons if reason.startswith("words: "))
 
 
+def test_a_date_in_the_other_language_is_shown_and_named(filled: Any) -> None:
+    filled.add(
+        "museum.md", "It was founded in a quiet street. " * 8 + "In the 1970s it moved to the river.", title="Museum"
+    )
+    best = filled.search("20世纪70年代搬到哪里", mode="keyword")[0]
+    assert best.uri == "museum.md"
+    assert "other forms: 1970s" in best.reasons
+    assert any("1970s" in part for part in best.highlights)
+    assert not any(reason.startswith("other forms") for hit in filled.search("the river") for reason in hit.reasons)
+
+
 @pytest.mark.parametrize("text", ["parental leave", "年假 申请", "PPR-9087", "ＰＡＲＥＮＴＳ"])
 def test_highlights_are_cut_from_the_text(filled: Any, text: str) -> None:
     hits = [hit for hit in filled.search(text) if hit.highlights]

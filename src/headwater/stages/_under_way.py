@@ -1,13 +1,21 @@
-"""What searches share while they run: how fresh the indexes are, how many run beside each other, and the time left."""
+"""What searches share while they run: how fresh the indexes are, how many run beside each other, and the time left.
+
+And how a search hands a part of its work to another thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
-from threading import Lock
+from queue import Empty, SimpleQueue
+from threading import Event, Lock
 from time import perf_counter
+from typing import Generic, TypeVar
 
 from headwater.protocols import TextIndex, VectorIndex
+
+Value = TypeVar("Value")
 
 
 class Freshness:
@@ -42,6 +50,38 @@ class Company:
         finally:
             with self._lock:
                 self.count -= 1
+
+
+class Beside(Generic[Value]):
+    """Work that a thread of a pool does meanwhile. What it made comes through a queue, in half a future's time."""
+
+    def __init__(self, pool: Executor, work: Callable[[], Value]) -> None:
+        self.begun = Event()
+        self._done: SimpleQueue[tuple[Value | None, BaseException | None]] = SimpleQueue()
+        self._work = work
+        self._future = pool.submit(self._run)
+
+    def is_withdrawn(self, *, after_seconds: float) -> bool:
+        """Whether it had not begun by then, and never will."""
+        return not self.begun.wait(after_seconds) and self._future.cancel()
+
+    def result(self, timeout_seconds: float) -> Value:
+        """What it made, or its error; TimeoutError when there is neither by then."""
+        try:
+            value, error = self._done.get(timeout=timeout_seconds)
+        except Empty:
+            raise TimeoutError from None
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]
+
+    def _run(self) -> None:
+        self.begun.set()
+        try:
+            self._done.put((self._work(), None))
+        except BaseException as error:
+            self._done.put((None, error))
+            raise
 
 
 class Clock:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headwater.asked import Wording
+from headwater.forms import forms
 from headwater.highlight import Found, Match, Terms, reasons, snippets
 from headwater.protocols import Retriever
 from headwater.stages._request import Watch, first, understood, wanted
 from headwater.stages.substring import found_at, plain
-from headwater.tokens import Cutter
+from headwater.tokens import Cutter, fold
 from headwater.types import Hit, Query, Results
 
 STAGE = "highlight"
@@ -41,6 +42,8 @@ class Explainer:
 
     def __init__(self, query: Query, cutter: Cutter) -> None:
         self._terms = Terms.of(query.text, cutter)
+        written = forms(fold(query.text))
+        self._forms = Terms.of("\n".join(written), cutter) if written else None
         self._wording = Wording(query.phrases or ())
         self._shows = query.options.highlight
         self._exact = plain(query.text.strip()) if query.options.mode == "substring" else ""
@@ -57,18 +60,20 @@ class Explainer:
             marks = snippets(text, places) if self._shows else ()
             return replace(hit, rank=rank, reasons=(*said, *hit.reasons), highlights=marks)
         matches = self._terms.find(text)
+        others = self._forms.find(text) if self._forms is not None else []
         head = self._heads.get(record.id)
         if head is None:
             tags = " ".join(record.tags)
             head = self._found(title=record.title, tags=tags, description=record.description, address=record.uri)
             self._heads[record.id] = head
         fields = {**head, **self._found(section=hit.chunk.section)}
-        said = reasons(self._terms, text, matches, fields=fields, scores=hit.scores)
+        also = (self._forms, others) if self._forms is not None else None
+        said = reasons(self._terms, text, matches, fields=fields, scores=hit.scores, forms=also)
         if self._wording:
             lacking = self._wording.missing(text, record.title)
             there = [phrase for phrase in self._wording.phrases if phrase not in lacking]
             said = (*(f'exact words: "{phrase}"' for phrase in there), *said)
-        marks = snippets(text, matches) if self._shows else ()
+        marks = snippets(text, sorted({*matches, *others}) if others else matches) if self._shows else ()
         return replace(hit, rank=rank, reasons=(*said, *hit.reasons), highlights=marks)
 
     def _found(self, **fields: str) -> dict[str, Found]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from headwater.selection import TICKET_BITS
 from headwater.storage._commit import PART_CHARS
+from headwater.storage._halves import HALF, floats
 from headwater.storage._rows import KINDS, RECORD_COLUMNS, readable, row_record
 from headwater.storage.selecting import pages
-from headwater.types import Chunk, Matrix, Record, Span, Vector
+from headwater.types import Chunk, Matrix, Record, Span
 
 # A list of ids is one parameter: one statement for any number, and it measured faster than many parameters.
 GIVEN: Final = "(select value from json_each(?))"
@@ -109,7 +109,9 @@ def statistics(db: sqlite3.Connection) -> dict[str, int]:
 def read_chunks(db: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> list[Chunk]:
     """From rows of CHUNK_COLUMNS, with their texts."""
     numbers = {row[4] for row in rows} - {0}
-    sections = dict(db.execute(f"select id, path from section where id in {GIVEN}", (listed(numbers),)))
+    sections = (
+        dict(db.execute(f"select id, path from section where id in {GIVEN}", (listed(numbers),))) if numbers else {}
+    )
     ids = listed(row[0] for row in rows)
     reworded = {
         id: (readable(before), readable(after))
@@ -155,11 +157,4 @@ def _slice(parts: dict[int, str], id: int, start: int, stop: int) -> str:
 
 def as_matrix(rows: Sequence[bytes], dim: int) -> Matrix:
     """Stored half floats as a matrix of floats."""
-    return _floats().take(np.frombuffer(b"".join(rows), dtype="<u2")).reshape(len(rows), dim)
-
-
-@cache
-def _floats() -> Vector:
-    """Every half float there is, by its bits: looking them up takes half the time of converting them."""
-    with np.errstate(invalid="ignore"):  # the bits of what is not a number are among them
-        return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    return floats(np.frombuffer(b"".join(rows), dtype=HALF)).reshape(len(rows), dim)
