@@ -6,7 +6,9 @@ WORKDIR /build
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY src ./src
 RUN python -m venv /opt/headwater
-RUN /opt/headwater/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt ".[mcp]"
+# More of them, with commas: `milvus` for vectors in a Milvus server, and the others that pyproject.toml names.
+ARG EXTRAS=mcp
+RUN /opt/headwater/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt ".[$EXTRAS]"
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --user-group --home-dir /data --no-create-home --shell /usr/sbin/nologin headwater

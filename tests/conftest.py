@@ -1,11 +1,15 @@
 """What all tests share: no surprises from the environment, and a run of Hypothesis that is the same everywhere."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from headwater.testing.milvus_server import MilvusServer
+from headwater.testing.postgres_server import PostgresServer
 
 # Machines are shared and noisy: a slow example is not a failing one. The quick run is the same everywhere; the thorough
 # one looks for what nobody has thought of yet.
@@ -47,3 +51,36 @@ def handbook(tmp_path: Path) -> Iterator[Path]:
     )
     (folder / "notes.txt").write_text("The flood of 1998 reached 7.42 metres at the old bridge.\n", encoding="utf-8")
     yield folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL of our own, for the whole run; where its package is missing the test fails and names it."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.discard()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A fresh database, gone after the test with all connections to it."""
+    name = f"test_{next(_DATABASES)}"
+    yield postgres_server.url(name)
+    postgres_server.drop(name)
+
+
+_DATABASES = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
+    """A Milvus of our own, for the whole run; where its package is missing the test fails and names it."""
+    server = MilvusServer(tmp_path_factory.mktemp("milvus"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

@@ -27,8 +27,8 @@ from headwater.build import KnowledgeBase, open_home
 from headwater.config import FILE_NAME as SETTINGS_FILE
 from headwater.config import MODELS_FOLDER, SECRET
 from headwater.errors import BackendError, HomeDamaged, HomeLocked, HomeTooNew, NotFound, UsageError
-from headwater.home import CATALOG_FILE
 from headwater.side import FOLDERS
+from headwater.stores import CATALOG_FILE, refuse_served
 
 # Grows when an older headwater could not read what this one writes.
 FORMAT: Final = 1
@@ -39,9 +39,10 @@ PIECE_BYTES: Final = 1 << 20
 # SQLite's own companions, locks, drafts, what holds secrets, and the name that shared results of this home are under.
 _LEFT_OUT: Final = re.compile(r".*(?:-wal|-shm|-journal|\.lock|\.new)|\.env|results\.cache")
 _INDEX: Final = re.compile(rf"(?:{'|'.join(FOLDERS.values())})-\d+")
-# A line of settings that holds a secret: it is only named where it says env:NAME.
+# A line of settings that holds a secret: it is only named where it says env:NAME. An address may hold a password.
 _SECRET_LINE: Final = re.compile(
-    rf"""^\s*"?[\w.-]*(?:key|secret|password|token)"?\s*=\s*["'](?!{SECRET}).+["']\s*(?:\#.*)?$""",
+    rf"""^\s*"?[\w.-]*(?:key|secret|password|token)"?\s*=\s*["'](?!{SECRET}).+["']\s*(?:\#.*)?$"""
+    r"""|^\s*"?[\w.-]*ur[li]"?\s*=\s*["'].*(?:://[^/"']*:[^/"']*@|password\s*=).*["']\s*(?:\#.*)?$""",
     re.IGNORECASE | re.MULTILINE,
 )
 # Of the ledger: what lets others in, or signs for us.
@@ -71,6 +72,12 @@ def pack(kb: KnowledgeBase, file: Path, *, models: bool = True, keys: bool = Fal
 
     `models` takes along what was downloaded, `keys` API keys (as hashes) and webhooks with their secrets.
     """
+    refuse_served(
+        kb.config,
+        what="a pack",
+        instead="copy the database with `pg_dump --schema=SCHEMA` and the folder with it, or go over to a home with "
+        "a catalog in a file by `headwater copy`",
+    )
     target = Path(file).absolute()
     if target.is_relative_to(kb.home.absolute()):
         raise UsageError(f"a pack cannot lie in the home it is made of, got {str(file)!r}; name another folder")

@@ -14,11 +14,12 @@ from headwater import config as settings
 from headwater.contents import Contents, uris_of
 from headwater.errors import NotFound
 from headwater.filters import ALL, And, Compare, Filter, Has, Not, conjoin, parse, within
-from headwater.home import CATALOG_FILE, DICTIONARY_FILE, PROMPTS_FOLDER
+from headwater.home import DICTIONARY_FILE, PROMPTS_FOLDER
 from headwater.places import default_home, make_home
 from headwater.protocols import Chunker, Embedder, LanguageModel
 from headwater.retrieve import compose
 from headwater.storage.cache import digest_of, key_of
+from headwater.stores import CATALOG_FILE, is_served, place_of
 from headwater.types import (
     DEFAULT_COLLECTION,
     Answer,
@@ -52,11 +53,14 @@ def open_home(
 ) -> KnowledgeBase:
     """Open the knowledge base in a folder (else the default one), making it if it is new."""
     path = Path(home) if home is not None else default_home()
+    chosen = config
     if not (path / CATALOG_FILE).exists():
-        if not create:
+        if chosen is None and (path.is_dir() or not path.exists()):
+            chosen = settings.load(path, preset=preset)
+        if not create and (chosen is None or not is_served(chosen)):
             raise NotFound(f"there is no knowledge base in {str(path)!r}; make one with `headwater add SOURCE`")
         make_home(path)
-    chosen = config or settings.load(path, preset=preset)
+    chosen = chosen or settings.load(path, preset=preset)
     return KnowledgeBase(path, chosen, embedder=embedder, chunker=chunker, language_model=language_model)
 
 
@@ -275,6 +279,7 @@ class KnowledgeBase(Contents):
         space = self.catalog.space()
         return {
             "home": str(self.home),
+            "catalog": place_of(self.catalog, self.config),
             **(counts := self.catalog.statistics()),
             "jobs": self.jobs(counts),
             "bytes": self.size_bytes(),

@@ -191,6 +191,7 @@ for command in (
     watch.refresh,
     pack.pack,
     pack.unpack,
+    pack.copy,
     pack.forget,
     serve.serve,
     key.key,

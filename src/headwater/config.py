@@ -192,7 +192,7 @@ class Config:
 
     def cache(self) -> Cache:
         """Where results are kept."""
-        return Cache(**{key: self._secret(f"cache.{key}", value) for key, value in self._section("cache").items()})
+        return Cache(**{key: self.secret(f"cache.{key}", value) for key, value in self._section("cache").items()})
 
     def server(self) -> Server:
         """How the server behaves."""
@@ -209,26 +209,30 @@ class Config:
     def table(self, section: str, name: str) -> dict[str, Any]:
         """One of them."""
         found = self._section(f"{section}.{name}")
-        return {key: self._secret(f"{section}.{name}.{key}", value) for key, value in found.items()}
+        return {key: self.secret(f"{section}.{name}.{key}", value) for key, value in found.items()}
 
     def of_collection(self, name: str) -> dict[str, Any]:
         """The options that a collection has of its own: `[collection.NAME]`."""
         return {key: value for key, value in self._section(f"{COLLECTION}.{name}").items() if "." not in key}
 
+    def component_name(self, section: str) -> str:
+        """What a component section uses."""
+        chosen = self.settings.get(f"{section}.use")
+        return str(chosen.value) if chosen else COMPONENTS[section][1]
+
     def component(self, section: str) -> tuple[str, str, dict[str, Any]]:
         """The group, the name in use and the keyword arguments of a component section."""
-        group, default = COMPONENTS[section]
         arguments = self._section(section)
-        name = str(arguments.pop("use", default))
-        return group, name, {key: self._secret(f"{section}.{key}", value) for key, value in arguments.items()}
+        arguments.pop("use", None)
+        group, name = COMPONENTS[section][0], self.component_name(section)
+        return group, name, {key: self.secret(f"{section}.{key}", value) for key, value in arguments.items()}
 
     def written(self, section: str) -> tuple[str, str, tuple[str, ...]]:
         """The group and the name in use of a component section, and which other keys were written for it."""
-        group, default = COMPONENTS[section]
-        arguments = self._section(section)
-        return group, str(arguments.pop("use", default)), tuple(arguments)
+        keys = tuple(key for key in self._section(section) if key != "use")
+        return COMPONENTS[section][0], self.component_name(section), keys
 
-    def _secret(self, name: str, value: Any) -> Any:
+    def secret(self, name: str, value: Any) -> Any:
         """What `env:NAME` stands for; any other value as it is."""
         if not isinstance(value, str) or not value.startswith(SECRET):
             return value

@@ -15,13 +15,14 @@ import numpy as np
 from headwater.attach import with_parts
 from headwater.errors import HomeLocked, UsageError
 from headwater.filters import ALL, Compare, conjoin
-from headwater.home import CATALOG_FILE, CONVERSATIONS_FILE, NOTES_FILE, Home
+from headwater.home import CONVERSATIONS_FILE, NOTES_FILE, Home
 from headwater.storage.conversations import Conversations
 from headwater.storage.ledger import FILE_NAME as LEDGER_FILE
 from headwater.storage.ledger import Ledger
-from headwater.storage.scrub import owners, scrub, scrub_catalog
+from headwater.storage.scrub import owners, scrub
 from headwater.storage.subscriptions import FILE_NAME as SUBSCRIPTIONS_FILE
 from headwater.storage.subscriptions import Subscriptions
+from headwater.stores import scrub as scrub_catalog
 from headwater.types import Record, indexed_count
 
 # In the meta of a passage that a person added to a document over the API: the id of that document.
@@ -51,7 +52,7 @@ def forget(home: Home, records: Sequence[Record]) -> Forgotten:
         answers, searches = _forget_what_was_said(home, ids)
         _look_no_more(home, list(every.values()))
         _rewrite_indexes(home)
-        scrub_catalog(home.home / CATALOG_FILE)
+        scrub_catalog(home.catalog)
         for name in (CONVERSATIONS_FILE, LEDGER_FILE, SUBSCRIPTIONS_FILE):
             scrub(home.home / name)
         # A note does not say of which document it is, and can be made again: all of them go.

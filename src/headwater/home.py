@@ -17,7 +17,6 @@ from headwater import config as settings
 from headwater.errors import SpaceMismatch
 from headwater.messages import Usage
 from headwater.models.known import calibration_of, weighing_of
-from headwater.places import default_home
 from headwater.protocols import (
     Catalog,
     Chunker,
@@ -34,7 +33,7 @@ from headwater.rerankers import Rerankers
 from headwater.retrieve import Parts
 from headwater.side import Side, Sides, Unfit, recorded, with_own_chunker
 from headwater.storage.cache import Cache, ResultCache
-from headwater.storage.lock import HomeLock
+from headwater.stores import CATALOG_FILE, following, identity_of, lock_of
 from headwater.tokens import Cutter
 from headwater.types import LOCAL_OWNER, Options, Query, Results, Space
 from headwater.writers import GIVEN as GIVEN_TO_WRITERS
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from headwater.storage.notes import SqliteNotes
     from headwater.wording import Prompts
 
-CATALOG_FILE = "catalog.sqlite"
 DICTIONARY_FILE = "dictionary.txt"
 NOTES_FILE = "notes.sqlite"
 CONVERSATIONS_FILE = "conversations.sqlite"
@@ -90,7 +88,7 @@ class Home:
         language_model: LanguageModel | None = None,
         owner: str = LOCAL_OWNER,
     ) -> None:
-        self.home, self.config, self.owner = home, config, owner
+        self.home, self.config, self.owner = home, following(config), owner
         self._given_language_model = language_model
         self._given_embedder, self._given_chunker = embedder, chunker
         self._check_sections(config, *(section for section in settings.COMPONENTS if section != "chunk"))
@@ -125,6 +123,9 @@ class Home:
             given["known_dims"] = {space.embedder: space.dim for space in self.catalog.spaces()}
             given["environment"] = self.config.environment
         check_settings(component, arguments, section=section, given=GIVEN.get(section, ()))
+        address = None if "url" in arguments else settable(component).get("url")
+        if isinstance(address, str) and address.startswith(settings.SECRET):  # may stand in the home's `.env`
+            arguments["url"] = self.config.secret(f"{section}.url", address)
         return component(*positional, **accepted(component, given), **arguments)
 
     @cached_property
@@ -207,7 +208,8 @@ class Home:
         from headwater.storage.redis_cache import RedisCache
 
         catalog, now = self.home / CATALOG_FILE, self.catalog.generation()
-        return RedisCache(near, catalog, generation=now, size=self.options.cache_size, **chosen)
+        own = identity_of(self.catalog)
+        return RedisCache(near, catalog, generation=now, identity=own, size=self.options.cache_size, **chosen)
 
     @cached_property
     def prompts(self) -> Prompts:
@@ -375,7 +377,7 @@ class Home:
             indexer=lambda: self.indexer,
             open_source=self.origins.open,
             expect=self.origins.expect,
-            lock=HomeLock(self.home / "write.lock"),
+            lock=lock_of(self.catalog, self.home, "write"),
             let_go=self.sides.release,
             owner=self.owner,
             lock_timeout_seconds=self.config.ingest().lock_timeout_seconds,
@@ -436,26 +438,8 @@ class Home:
             sides=self.sides,
             indexer_of=self._indexer_of,
             writing=self.intake.waiting,
-            lock=HomeLock(self.home / "reindex.lock"),
+            lock=lock_of(self.catalog, self.home, "reindex"),
         )
-
-
-def effective_settings(home: Path | None = None, *, preset: str | None = None) -> dict[str, settings.Setting]:
-    """Every setting in force by name, the components' own among them, each with where it comes from."""
-    path = home or default_home()
-    config = settings.load(path, preset=preset)
-    if (path / CATALOG_FILE).exists():
-        opened = Home(path, config)
-        config = weighed(opened.settled, opened.fingerprint)
-        opened.catalog.close_store()
-    found = settings.defaults()
-    for section, (group, default) in settings.COMPONENTS.items():
-        used = config.settings.get(f"{section}.use")
-        name = str(used.value) if used else default
-        own = {f"{section}.{key}": value for key, value in settable(load(group, name), GIVEN.get(section, ())).items()}
-        found.update({key: settings.Setting(value, "default") for key, value in own.items()})
-    found.update({name: _veiled(name, setting) for name, setting in config.settings.items()})
-    return dict(sorted(found.items()))
 
 
 def weighed(config: settings.Config, fingerprint: str) -> settings.Config:
@@ -468,10 +452,3 @@ def weighed(config: settings.Config, fingerprint: str) -> settings.Config:
     said = [config.settings[name] for name in own if name in config.settings]
     by_hand = not all(one.origin.startswith("preset ") for one in said)
     return config if by_hand else replace(config, settings={**config.settings, **own})
-
-
-def _veiled(name: str, setting: settings.Setting) -> settings.Setting:
-    """A key that was written out is not shown; one that is only named is."""
-    written = isinstance(setting.value, str) and bool(setting.value) and not setting.value.startswith(settings.SECRET)
-    secret = name.endswith(("api_key", "password")) or (name == "cache.url" and "@" in str(setting.value))
-    return settings.Setting("(not shown)", setting.origin) if secret and written else setting

@@ -1,10 +1,10 @@
 """The spaces of a home: filling one beside the other, comparing both, switching, going back, clearing away."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from headwater.errors import HomeLocked, NotFound, UsageError
 from headwater.indexer import Indexer
@@ -16,6 +16,15 @@ from headwater.side import Side, Sides, left_folders
 from headwater.types import Space
 
 __all__ = ["Comparison", "Reindexed", "Spaces"]
+
+
+@runtime_checkable
+class Spacious(Protocol):
+    """An index that keeps the spaces of a home in one place outside of its folder."""
+
+    def keep_only(self, spaces: Collection[int]) -> None:
+        """Remove what belongs to others."""
+        ...
 
 
 class Spaces:
@@ -155,3 +164,7 @@ class Spaces:
         self.catalog.clear_away()
         for path in left_folders(self.sides.home, self.catalog):
             shutil.rmtree(path, ignore_errors=True)
+        side = self.sides.active()
+        for index in (side.text, side.vectors):
+            if isinstance(index, Spacious):  # tables of a server, which are in no folder
+                index.keep_only([space.id for space in self.catalog.spaces()])

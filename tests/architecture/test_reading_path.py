@@ -34,6 +34,7 @@ LOOKED_UP |= {
     "registry.py",
     "side.py",
     "home.py",
+    "stores.py",
     "views.py",
     "wording.py",
     "writers.py",

@@ -1,4 +1,4 @@
-"""The SQLite catalog against the one in dictionaries, under whatever may happen to them."""
+"""A catalog in SQL against the one in dictionaries, under whatever may happen to them."""
 
 import shutil
 import tempfile
@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.filters import ALL, And, Compare, Contains, Filter, Has, In, Not, Or
 from headwater.selection import TICKET_BITS, Selection
+from headwater.storage._catalog import SqlCatalog
 from headwater.storage.memory_catalog import MemoryCatalog
 from headwater.storage.selecting import replaced
 from headwater.storage.sqlite import SqliteCatalog
@@ -90,12 +91,12 @@ class Catalogs(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.clock = 0
         self.memory = MemoryCatalog(now=self.now)
-        self.sqlite = self.opened()
+        self.other = self.opened()
         self.drawn: list[Change] = []
         self.texts: set[str] = set()
         self.asked: list[Filter] = []
 
-    def opened(self) -> SqliteCatalog:
+    def opened(self) -> SqlCatalog:
         # Two idle vectors at most, so that evicting them happens as well.
         return SqliteCatalog(self.folder / "catalog", now=self.now, idle_vectors=2)
 
@@ -104,22 +105,22 @@ class Catalogs(RuleBasedStateMachine):
 
     @initialize()
     def open_spaces(self) -> None:
-        assert self.memory.open_space(SPACE) == self.sqlite.open_space(SPACE)
+        assert self.memory.open_space(SPACE) == self.other.open_space(SPACE)
 
     @rule(changes=st.lists(CHANGES, max_size=4))
     def enqueue(self, changes: list[Change]) -> None:
-        assert self.memory.enqueue(changes) == self.sqlite.enqueue(changes)
+        assert self.memory.enqueue(changes) == self.other.enqueue(changes)
 
     @rule(limit=st.integers(0, 4))
     def claim(self, limit: int) -> None:
         claimed = self.memory.claim(limit)
-        assert claimed == self.sqlite.claim(limit)
+        assert claimed == self.other.claim(limit)
         self.drawn += claimed
 
     @rule(changes=st.lists(CHANGES, min_size=1, max_size=3))
     def draw(self, changes: list[Change]) -> None:
         drawn = self.memory.draw(changes)
-        assert drawn == self.sqlite.draw(changes)
+        assert drawn == self.other.draw(changes)
         self.drawn += drawn
 
     @precondition(lambda self: self.drawn)
@@ -142,41 +143,41 @@ class Catalogs(RuleBasedStateMachine):
             versions.append(version)
             self.texts.update(chunk.searchable_text for chunk in version.chunks)
         self.memory.commit(versions)
-        self.sqlite.commit(versions)
+        self.other.commit(versions)
 
     @precondition(lambda self: self.drawn)
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
         some = data.draw(st.lists(st.sampled_from(self.drawn), max_size=3))
         self.memory.close(some)
-        self.sqlite.close(some)
+        self.other.close(some)
 
     @rule(data=st.data())
     def bury(self, data: st.DataObject) -> None:
         dead = self.memory.dead()
         some = data.draw(st.lists(st.sampled_from(dead), max_size=3)) if dead else []
         self.memory.buried(some)
-        self.sqlite.buried(some)
+        self.other.buried(some)
 
     @rule(chunker=st.sampled_from(("lines", "pages", "whole")), embedder=st.sampled_from(("sums", "else")))
     def open_shadow(self, chunker: str, embedder: str) -> None:
         wanted = replace(SPACE, chunker=chunker, embedder=embedder)
         active = self.memory.space()
         if active is not None and (active.chunker, active.embedder) != (chunker, embedder):
-            assert self.memory.open_shadow(wanted) == self.sqlite.open_shadow(wanted)
-            self.sqlite.clear_away()
+            assert self.memory.open_shadow(wanted) == self.other.open_shadow(wanted)
+            self.other.clear_away()
 
     @precondition(lambda self: len(self.memory.spaces()) > 1)
     @rule(data=st.data(), whole=st.booleans())
     def fill(self, data: st.DataObject, whole: bool) -> None:
         space = data.draw(st.sampled_from([space for space in self.memory.spaces() if space.state != "active"]))
         behind = self.memory.behind(space)
-        assert sorted(behind) == sorted(self.sqlite.behind(space))
+        assert sorted(behind) == sorted(self.other.behind(space))
         some = behind if whole or not behind else data.draw(st.lists(st.sampled_from(behind), unique=True))
         if not some:
             return
         first = self.memory.reserve(len(some))
-        assert first == self.sqlite.reserve(len(some))
+        assert first == self.other.reserve(len(some))
         versions = {}
         for place, (id, ticket) in enumerate(some):
             record = self.memory.record(id)
@@ -186,33 +187,33 @@ class Catalogs(RuleBasedStateMachine):
             versions[ticket] = made(replace(change, ticket=first + place), document.text)
             self.texts.update(chunk.searchable_text for chunk in versions[ticket].chunks)
         self.memory.fill(space, versions)
-        self.sqlite.fill(space, versions)
+        self.other.fill(space, versions)
 
     @precondition(lambda self: len(self.memory.spaces()) > 1)
     @rule(data=st.data(), what=st.sampled_from(("switch", "switch", "switch", "unfill", "drop")))
     def with_a_space(self, data: st.DataObject, what: str) -> None:
         space = data.draw(st.sampled_from([space for space in self.memory.spaces() if space.state != "active"]))
         if what == "switch":
-            assert self.memory.switch(space) == self.sqlite.switch(space)
+            assert self.memory.switch(space) == self.other.switch(space)
         elif what == "unfill":
             tickets = list(self.memory.tickets(space))[:2]
             self.memory.unfill(space, tickets)
-            self.sqlite.unfill(space, tickets)
+            self.other.unfill(space, tickets)
         else:
             self.memory.drop_space(space)
-            self.sqlite.drop_space(space)
-        self.sqlite.clear_away()
+            self.other.drop_space(space)
+        self.other.clear_away()
 
     @rule()
     def reopen(self) -> None:
-        self.sqlite.close_store()
-        self.sqlite = self.opened()
+        self.other.close_store()
+        self.other = self.opened()
 
     @rule()
     def repair(self) -> None:
-        before = self.sqlite.generation()
-        self.sqlite.repair()
-        self.memory._generation += self.sqlite.generation() - before
+        before = self.other.generation()
+        self.other.repair()
+        self.memory._generation += self.other.generation() - before
 
     @rule(where=FILTERS)
     def ask(self, where: Filter) -> None:
@@ -225,34 +226,34 @@ class Catalogs(RuleBasedStateMachine):
         )
         for where in self.asked:
             expected = self.memory.select(where).contains(live).tolist()
-            assert self.sqlite.select(where).contains(live).tolist() == expected, where
-            assert self.sqlite.records(where) == self.memory.records(where), where
-            assert self.sqlite.records(where, limit=2, offset=1) == self.memory.records(where, limit=2, offset=1)
+            assert self.other.select(where).contains(live).tolist() == expected, where
+            assert self.other.records(where) == self.memory.records(where), where
+            assert self.other.records(where, limit=2, offset=1) == self.memory.records(where, limit=2, offset=1)
 
     @invariant()
     def same_contents(self) -> None:
-        memory, sqlite = self.memory, self.sqlite
-        assert sqlite.statistics() == memory.statistics()
-        assert sqlite.spaces() == memory.spaces()
+        memory, other = self.memory, self.other
+        assert other.statistics() == memory.statistics()
+        assert other.spaces() == memory.spaces()
         for space in memory.spaces():
-            assert sqlite.tickets(space) == memory.tickets(space)
-        assert (sqlite.dead(), sqlite.tickets(), sqlite.pending()) == (
+            assert other.tickets(space) == memory.tickets(space)
+        assert (other.dead(), other.tickets(), other.pending()) == (
             memory.dead(),
             memory.tickets(),
             memory.pending(),
         )
         records = memory.records(ALL)
-        assert sqlite.records(ALL) == records
+        assert other.records(ALL) == records
         for record in records:
-            assert sqlite.document(record.id) == memory.document(record.id)
-            assert sqlite.chunks_of(record.id) == memory.chunks_of(record.id)
-            light = sqlite.stamps(record.owner, record.collection)[record.uri]
+            assert other.document(record.id) == memory.document(record.id)
+            assert other.chunks_of(record.id) == memory.chunks_of(record.id)
+            light = other.stamps(record.owner, record.collection)[record.uri]
             for name in ("id", "uri", "state", "error", "chunks", "stamp", "content_hash", "ticket"):
                 assert getattr(light, name) == getattr(record, name)
         ids = [(change.ticket << TICKET_BITS) + n for change in self.drawn for n in range(7)]
-        assert sqlite.locate(ids) == memory.locate(ids)
-        assert sqlite.chunks(ids) == memory.chunks(ids)
-        found, expected = sqlite.vectors(ids), memory.vectors(ids)
+        assert other.locate(ids) == memory.locate(ids)
+        assert other.chunks(ids) == memory.chunks(ids)
+        found, expected = other.vectors(ids), memory.vectors(ids)
         rows = dict(zip(expected[0].tolist(), expected[1], strict=True))
         assert sorted(found[0].tolist()) == sorted(rows)
         for id, row in zip(found[0].tolist(), found[1], strict=True):
@@ -264,17 +265,17 @@ class Catalogs(RuleBasedStateMachine):
         count = 0
         for embedder in ("sums", "else"):
             space = replace(SPACE, embedder=embedder)
-            known, remembered = self.sqlite.known_vectors(hashes, space), self.memory.known_vectors(hashes, space)
+            known, remembered = self.other.known_vectors(hashes, space), self.memory.known_vectors(hashes, space)
             assert all(np.array_equal(row, remembered[key]) for key, row in known.items())
             count += len(known)
-        assert self.sqlite.statistics()["vectors"] <= count <= self.sqlite.statistics()["vectors"] + 2
+        assert self.other.statistics()["vectors"] <= count <= self.other.statistics()["vectors"] + 2
 
     @invariant()
     def nothing_is_wrong_inside(self) -> None:
-        assert self.sqlite.check() == []
+        assert self.other.check() == []
 
     def teardown(self) -> None:
-        self.sqlite.close_store()
+        self.other.close_store()
         shutil.rmtree(self.folder)
 
 

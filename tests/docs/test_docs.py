@@ -15,8 +15,8 @@ from headwater import errors
 from headwater.cli import cli
 from headwater.config import preset_names
 from headwater.contents import Contents
+from headwater.effective import effective_settings
 from headwater.filters import parse, to_text
-from headwater.home import effective_settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.build import CATALOG_FILE, open_home
+from headwater.build import open_home
+from headwater.stores import CATALOG_FILE
 from headwater.testing.command import headwater
 
 

@@ -421,7 +421,7 @@ def test_a_server_that_is_down_leaves_search_by_words(tmp_path: Path, monkeypatc
 
 
 def test_a_key_written_out_is_not_shown(tmp_path: Path) -> None:
-    from headwater.home import effective_settings
+    from headwater.effective import effective_settings
 
     (tmp_path / "headwater.toml").write_text(f'[embed]\nuse = "openai"\napi_key = "{KEY}"\n', encoding="utf-8")
     assert load(tmp_path).component("embed")[2]["api_key"] == KEY

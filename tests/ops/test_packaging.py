@@ -114,8 +114,10 @@ def test_the_builder_is_sent_what_it_copies_and_nothing_else() -> None:
 def test_extras_and_files_of_the_install_exist() -> None:
     (install,) = [one.value for one in instructions() if one.name == "RUN" and "pip install" in one.value]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = re.findall(r"\.\[([\w,-]+)\]", install)
-    assert wanted and all(extra in project["optional-dependencies"] for extra in wanted[0].split(","))
+    assert '".[$EXTRAS]"' in install
+    (default,) = [one.value for one in instructions() if one.name == "ARG"]
+    wanted = default.removeprefix("EXTRAS=").split(",")
+    assert wanted and all(extra in project["optional-dependencies"] for extra in wanted)
     assert "-c constraints.txt" in install
 
 
@@ -182,7 +184,7 @@ def test_the_image_s_command_wants_a_key_and_then_serves(tmp_path: Path) -> None
 
 def test_compose_runs_the_image_on_this_machine_with_a_volume() -> None:
     told = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
-    (service,) = told["services"].values()
+    service = told["services"]["headwater"]
     command, said = command_of(service["command"])
     assert command.name == "serve" and said["host"] == "0.0.0.0"
     assert service["ports"] == [f"127.0.0.1:{said['port']}:{said['port']}"]
@@ -193,6 +195,18 @@ def test_compose_runs_the_image_on_this_machine_with_a_volume() -> None:
     assert int(service["stop_grace_period"].rstrip("s")) >= GRACE_SECONDS + SHUTDOWN_SECONDS
     comments = re.findall(r"docker compose run --rm headwater ([\w -]+?)  ", (ROOT / "compose.yaml").read_text("utf-8"))
     assert comments and [command_of(one.split())[0].name for one in comments] == ["create"]
+
+
+def test_other_services_of_compose_are_asked_for_and_reached_from_this_machine_alone() -> None:
+    told = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    others = {name: service for name, service in told["services"].items() if name != "headwater"}
+    assert "milvus" in others
+    for name, service in others.items():
+        assert service["profiles"] == [name]
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+        assert not re.search(r":latest$|^[^:]+$", service["image"]), "a version that was tried"
+        assert all(mount.partition(":")[0] in told["volumes"] for mount in service["volumes"])
+    assert others["milvus"]["environment"]["ETCD_USE_EMBED"] == "true"
 
 
 def unit() -> dict[str, list[str]]:

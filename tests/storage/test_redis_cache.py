@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.build import KnowledgeBase, open_home
+from headwater.effective import effective_settings
 from headwater.errors import BackendError, SettingError
-from headwater.home import effective_settings
 from headwater.storage._lineage import FILE_NAME, Lineage
 from headwater.storage._results_json import packed, unpacked
 from headwater.storage.cache import ResultCache

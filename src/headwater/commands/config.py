@@ -53,7 +53,7 @@ def config_show(origin: bool, preset: str | None, home: Path | None, as_json: bo
       headwater config show --origin
     """
     from headwater.config import design_of
-    from headwater.home import effective_settings
+    from headwater.effective import effective_settings
 
     found = effective_settings(home, preset=preset)
     design = design_of(str(found["preset"].value))

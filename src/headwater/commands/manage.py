@@ -211,6 +211,8 @@ def status(home: Path | None, as_json: bool) -> None:
     if as_json:
         _echo_json(found)
         return
+    place = found["catalog"]
+    found["catalog"] = ", ".join([place.pop("use"), *(f"{what} {where}" for what, where in place.items())])
     jobs = found.pop("jobs")
     found["jobs"] = ", ".join(f"{state} {number}" for state, number in jobs.items() if number) or "none"
     for space in found.pop("spaces"):

@@ -1,4 +1,4 @@
-"""The commands that put a whole knowledge base into one file, take it out again, and erase documents from it."""
+"""The commands that put a whole knowledge base into one file or another home, and erase documents from it."""
 
 import sys
 from pathlib import Path
@@ -49,6 +49,32 @@ def unpack(*, file: Path, check: bool, home: Path | None, as_json: bool) -> None
 
     packed = verify(file) if check else read(file, home or default_home())
     _print(packed, "all is well with" if check else "unpacked", as_json=as_json)
+
+
+@click.command()
+@click.option("--to", "target", type=click.Path(path_type=Path, file_okay=False), required=True, help="The other home.")
+@options("home", "json")
+def copy(*, target: Path, home: Path | None, as_json: bool) -> None:
+    """Copy every document into another home, whatever their catalogs are. Nothing is read or embedded again.
+
+    The other home is new or was made with the same embedder and chunker. What it has already stays as it is.
+
+    \b
+    Example:
+      headwater copy --to ./library-pg
+    """
+    from dataclasses import asdict
+
+    from headwater.build import open_home
+    from headwater.copying import copy as write
+    from headwater.shapes import to_json
+
+    with open_home(home, create=False) as source, open_home(target) as other:
+        done = write(source, other)
+    if as_json:
+        click.echo(to_json(asdict(done)))
+        return
+    click.echo(f"copied {done.documents:,} documents, {done.chunks:,} chunks; {done.there:,} were there already")
 
 
 @click.command()

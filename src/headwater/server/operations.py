@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from headwater import __version__
-from headwater.home import effective_settings
+from headwater.effective import effective_settings
 from headwater.server import reach, wire
 from headwater.server.auth import Admin, Forbidden, Reader
 from headwater.server.state import Shared, State

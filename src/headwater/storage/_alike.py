@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from headwater.likeness import bands, likeness, unpacked
+from headwater.storage._sql import Connection
 from headwater.types import Record
 
 # Two documents that share so much are versions of one another, or copies: one word in thirty may differ.
@@ -19,23 +19,23 @@ def scope_of(record: Record) -> str:
     return f"{record.owner}\0{record.collection}"
 
 
-def write_sketches(db: sqlite3.Connection, sketches: Sequence[tuple[Record, bytes]]) -> None:
+def write_sketches(db: Connection, sketches: Sequence[tuple[Record, bytes]]) -> None:
     """Store the sketches of documents that are there and have none."""
     if not sketches:
         return
-    sql = "select id, number from document where id in (select value from json_each(?))"
+    sql = "select id, number from document where id in (select value from json_each(?) as named)"
     numbers = dict(db.execute(sql, (json.dumps([record.id for record, _ in sketches]),)))
     db.executemany("insert into sketch values (?, ?)", sorted((numbers[r.id], data) for r, data in sketches))
     keys = {(key, numbers[record.id]) for record, data in sketches for key in bands(data, scope_of(record))}
     db.executemany("insert into likeness values (?, ?)", sorted(keys))
 
 
-def forget_sketches(db: sqlite3.Connection, records: Iterable[Record]) -> None:
+def forget_sketches(db: Connection, records: Iterable[Record]) -> None:
     """Remove those of documents that change or go; called while they are still listed, as they were."""
     scopes = {record.id: scope_of(record) for record in records}
     sql = (
         "select number, id, data from document cross join sketch on sketch.document = document.number "
-        "where id in (select value from json_each(?))"
+        "where id in (select value from json_each(?) as named)"
     )
     rows = db.execute(sql, (json.dumps(list(scopes)),)).fetchall()
     keys = [(key, number) for number, id, data in rows for key in bands(data, scopes[id])]
@@ -43,7 +43,7 @@ def forget_sketches(db: sqlite3.Connection, records: Iterable[Record]) -> None:
     db.executemany("delete from sketch where document = ?", [(number,) for number, _, _ in rows])
 
 
-def find_alike(db: sqlite3.Connection, record: Record) -> list[tuple[str, float]]:
+def find_alike(db: Connection, record: Record) -> list[tuple[str, float]]:
     """Documents that have a key in common with one, and are alike."""
     own = db.execute(
         "select number, data from document cross join sketch on sketch.document = document.number where id = ?",

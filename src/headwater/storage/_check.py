@@ -1,12 +1,12 @@
-"""What is wrong inside a catalog file, in sentences, and the mending of what can be mended from within."""
+"""What is wrong inside a catalog, in sentences, and the mending of what can be mended from within."""
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Final
 
 from headwater.selection import TICKET_BITS
 from headwater.storage._commit import PART_CHARS
+from headwater.storage._sql import Connection
 
 _ALIVE: Final = "select ticket from version"
 # The live version of a document is the one it names; beside it stand those of other spaces, of generation 0.
@@ -86,7 +86,7 @@ _RULES: Final = (
     ),
     (
         "select count(*) from vector left join embedder on embedder.id = vector.embedder "
-        "where length(data) is not 2 * dim",
+        "where dim is null or length(data) != 2 * dim",
         "{} vectors have the wrong size",
     ),
     (
@@ -125,8 +125,8 @@ _MENDING: Final = (
     "error = 'its text was lost in this home; add it again' "
     f"where ticket != 0 and ticket not in ({_ALIVE})",
     f"delete from version where {_HOMELESS}",
-    f"insert or ignore into dead select distinct id >> {TICKET_BITS} from chunk "
-    f"where id >> {TICKET_BITS} not in ({_ALIVE})",
+    f"insert into dead select distinct id >> {TICKET_BITS} from chunk "
+    f"where id >> {TICKET_BITS} not in ({_ALIVE}) on conflict do nothing",
     *(f"delete from {table} where id >> {TICKET_BITS} not in ({_ALIVE})" for table in ("chunk", "text", "index_text")),
     f"delete from outline where ticket not in ({_ALIVE})",
     f"delete from link where ticket not in ({_ALIVE})",
@@ -137,7 +137,8 @@ _MENDING: Final = (
     "delete from section where id not in (select section from chunk)",
     "update chunk set vector = 0 where vector != 0 and vector not in (select id from vector)",
     "delete from idle where vector in (select vector from chunk) or vector not in (select id from vector)",
-    "insert or ignore into idle(vector) select id from vector where id not in (select vector from chunk) order by id",
+    "insert into idle(vector) select id from vector where id not in (select vector from chunk) order by id "
+    "on conflict do nothing",
     "update document set chunks = (select chunks from version where version.ticket = document.ticket) "
     "where ticket != 0",
     "update counters set ticket = max(ticket, (select coalesce(max(ticket), 0) from version))",
@@ -145,21 +146,13 @@ _MENDING: Final = (
 )
 
 
-def check(db: sqlite3.Connection) -> list[str]:
-    """Every rule that is broken, and what SQLite itself finds."""
-    found = []
-    try:
-        found += [f"the file is damaged: {row[0]}" for row in db.execute("pragma quick_check(20)") if row[0] != "ok"]
-        for sql, sentence in _RULES:
-            count = db.execute(sql).fetchone()[0]
-            if count:
-                found.append(sentence.format(f"{count:,}"))
-    except sqlite3.DatabaseError as error:
-        found.append(f"the file is damaged: {error}; put back a copy, or move it away and add the documents again")
-    return found
+def check(db: Connection) -> list[str]:
+    """Every rule that is broken."""
+    counted = ((db.execute(sql).fetchone()[0], sentence) for sql, sentence in _RULES)
+    return [sentence.format(f"{count:,}") for count, sentence in counted if count]
 
 
-def mend(db: sqlite3.Connection) -> None:
+def mend(db: Connection) -> None:
     """Take away rows that belong to nothing; a document whose text is gone says so."""
     for sql in _MENDING:
         db.execute(sql)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -27,6 +26,7 @@ from headwater.storage._rows import (
     term_row,
     terms_of,
 )
+from headwater.storage._sql import Connection
 from headwater.types import Chunk, Space, Version, document_id, indexed_count, text_hash
 
 # A passage of a book is read without the book: at most two parts of this many characters, some 100 KB of Chinese.
@@ -43,8 +43,13 @@ _PUT_DOCUMENT: Final = (
     f"insert into document({RECORD_COLUMNS}) values ({', '.join('?' * len(_RECORD_LIST))}) "
     f"on conflict(id) do update set {', '.join(f'{name} = excluded.{name}' for name in _RECORD_LIST[1:])}"
 )
+_RAISE_FLOOR: Final = "insert into floor values (?, ?) on conflict(document) do update set ticket = excluded.ticket"
 # Everything of a version but its postings, which are found by its document's attributes.
 _RANGES: Final = ("chunk", "text", "index_text")
+_VECTORS_OF: Final = (
+    f"select vector from json_each(?) as given cross join chunk on chunk.id >= given.value << {TICKET_BITS} "
+    f"and chunk.id < (given.value + 1) << {TICKET_BITS}"
+)
 # A drop of a large space is done in pieces, so that other writers wait for less than a second.
 PIECE_VERSIONS: Final = 2_000
 
@@ -79,9 +84,9 @@ class Numbers:
 
 
 class Commit:
-    """One call of `SqliteCatalog.commit`, inside its transaction."""
+    """One call of `SqlCatalog.commit`, inside its transaction."""
 
-    def __init__(self, db: sqlite3.Connection, *, space: Space, numbers: Numbers, now: str, idle_vectors: int) -> None:
+    def __init__(self, db: Connection, *, space: Space, numbers: Numbers, now: str, idle_vectors: int) -> None:
         self.db, self.space, self.numbers, self.now = db, space, numbers, now
         self.idle_vectors = idle_vectors
         self.dead: set[int] = set()
@@ -108,7 +113,9 @@ class Commit:
         self._write_versions(puts, generation + 1)
         self._retire_vectors(abandoned)
         self._write_floors(touched)
-        self.db.executemany("insert or ignore into dead values (?)", [(ticket,) for ticket in sorted(self.dead)])
+        self.db.executemany(
+            "insert into dead values (?) on conflict do nothing", [(ticket,) for ticket in sorted(self.dead)]
+        )
         self.db.executemany(
             "delete from queue where document = ? and ticket = ?",
             [(id, version.change.ticket) for id, version in zip(ids, versions, strict=True)],
@@ -121,11 +128,12 @@ class Commit:
         found = {id: _Standing() for id in ids}
         sql = (
             "select id, document.ticket, coalesce(content, 0), created from document "
-            "left join version on version.ticket = document.ticket where id in (select value from json_each(?))"
+            "left join version on version.ticket = document.ticket "
+            "where id in (select value from json_each(?) as named)"
         )
         for id, ticket, content, created in self.db.execute(sql, (given,)):
             found[id].ticket, found[id].content, found[id].created = ticket, content, readable(created)
-        sql = "select document, ticket from floor where document in (select value from json_each(?))"
+        sql = "select document, ticket from floor where document in (select value from json_each(?) as named)"
         for id, ticket in self.db.execute(sql, (given,)):
             found[id].floor = ticket
         return found
@@ -166,7 +174,7 @@ class Commit:
         """Remove what the replaced versions had, in every space; return the vectors their chunks pointed to."""
         if not self.replaced:
             return set()
-        sql = f"select {RECORD_COLUMNS} from document where id in (select value from json_each(?))"
+        sql = f"select {RECORD_COLUMNS} from document where id in (select value from json_each(?) as named)"
         records = [row_record(row) for row in self.db.execute(sql, (json.dumps(list(self.replaced)),))]
         forget_sketches(self.db, records)
         terms = [(term, record.ticket) for record in records for term in terms_of(record)]
@@ -176,8 +184,8 @@ class Commit:
             "delete from posting where term = ? and ticket = ?", [(numbers[term], ticket) for term, ticket in terms]
         )
         sql = (
-            "select ticket from json_each(?) as given "
-            "cross join version on version.document = given.value and version.generation = 0"
+            "select ticket from json_each(?) as named "
+            "cross join version on version.document = named.value and version.generation = 0"
         )
         beside = [ticket for (ticket,) in self.db.execute(sql, (json.dumps(list(self.replaced)),))]
         self.dead.update(beside)
@@ -304,7 +312,7 @@ class Commit:
     def _write_floors(self, touched: dict[str, _Standing]) -> None:
         raised = [(id, s.floor) for id, s in touched.items() if s.floor > s.ticket]
         settled = [(id,) for id, s in touched.items() if s.floor <= s.ticket]
-        self.db.executemany("insert or replace into floor values (?, ?)", raised)
+        self.db.executemany(_RAISE_FLOOR, raised)
         self.db.executemany("delete from floor where document = ?", settled)
         if raised:
             self.db.execute(
@@ -317,17 +325,18 @@ class Commit:
     def _number_terms(self, terms: set[Term]) -> None:
         numbers = self.numbers.terms
         unknown = [term for term in terms if term not in numbers]
-        self.db.executemany("insert or ignore into term(key, value) values (?, ?)", map(term_row, unknown))
-        for term in unknown:
-            sql = "select id from term where key = ? and value = ?"
-            numbers[term] = self.db.execute(sql, term_row(term)).fetchone()[0]
+        rows = list(map(term_row, unknown))
+        self.db.executemany("insert into term(key, value) values (?, ?) on conflict do nothing", rows)
+        found = self.db.each("select id from term where key = ? and value = ?", rows)
+        numbers.update(zip(unknown, (number for (number,) in found), strict=True))
 
     def _number_sections(self, paths: Iterable[str]) -> None:
         numbers = self.numbers.sections
         unknown = [path for path in map(storable, paths) if path not in numbers]
-        self.db.executemany("insert or ignore into section(path) values (?)", [(path,) for path in unknown])
-        for path in unknown:
-            numbers[path] = self.db.execute("select id from section where path = ?", (path,)).fetchone()[0]
+        rows = [(path,) for path in unknown]
+        self.db.executemany("insert into section(path) values (?) on conflict do nothing", rows)
+        found = self.db.each("select id from section where path = ?", rows)
+        numbers.update(zip(unknown, (number for (number,) in found), strict=True))
 
 
 def index_text_row(chunk: Chunk) -> tuple[object, ...]:
@@ -336,13 +345,10 @@ def index_text_row(chunk: Chunk) -> tuple[object, ...]:
     return chunk.id, storable(before), storable(after) if found else None
 
 
-def take_away(db: sqlite3.Connection, tickets: Sequence[int]) -> set[int]:
+def take_away(db: Connection, tickets: Sequence[int]) -> set[int]:
     """Remove all that these versions had but postings; return the vectors their chunks pointed to."""
     ranges = [(ticket << TICKET_BITS, (ticket + 1) << TICKET_BITS) for ticket in tickets]
-    vectors: set[int] = set()
-    for low, high in ranges:
-        rows = db.execute("select vector from chunk where id >= ? and id < ?", (low, high))
-        vectors.update(vector for (vector,) in rows)
+    vectors = {vector for (vector,) in db.execute(_VECTORS_OF, (json.dumps(list(tickets)),))}
     for table in _RANGES:
         db.executemany(f"delete from {table} where id >= ? and id < ?", ranges)
     for table in ("version", "outline", "link"):
@@ -350,14 +356,14 @@ def take_away(db: sqlite3.Connection, tickets: Sequence[int]) -> set[int]:
     return vectors - {0}
 
 
-def embedder_number(db: sqlite3.Connection, space: Space) -> int:
+def embedder_number(db: Connection, space: Space) -> int:
     """The number under which the vectors of the space's embedder are stored; a new one where there is none."""
     named = (space.embedder, space.dim)
-    db.execute("insert or ignore into embedder(fingerprint, dim) values (?, ?)", named)
+    db.execute("insert into embedder(fingerprint, dim) values (?, ?) on conflict do nothing", named)
     return int(db.execute("select id from embedder where fingerprint = ? and dim = ?", named).fetchone()[0])
 
 
-def known_numbers(db: sqlite3.Connection, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
+def known_numbers(db: Connection, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
     """The vectors there are for texts of these hashes."""
     found: dict[bytes, int] = {}
     for start in range(0, len(hashes), PARAMETERS):
@@ -367,11 +373,12 @@ def known_numbers(db: sqlite3.Connection, embedder: int, hashes: Sequence[bytes]
     return found
 
 
-def retire_vectors(db: sqlite3.Connection, candidates: Iterable[int], *, keep: int) -> None:
+def retire_vectors(db: Connection, candidates: Iterable[int], *, keep: int) -> None:
     """List those of the vectors that no chunk points to as idle, and drop the longest idle beyond `keep`."""
     db.execute(
-        "insert or ignore into idle(vector) select value from json_each(?) "
-        "where not exists (select 1 from chunk where vector = value and vector != 0) order by value",
+        "insert into idle(vector) select value from json_each(?) as given "
+        "where not exists (select 1 from chunk where vector = value and vector != 0) order by value "
+        "on conflict do nothing",
         (json.dumps(sorted(candidates)),),
     )
     excess = int(db.execute("select count(*) from idle").fetchone()[0]) - keep

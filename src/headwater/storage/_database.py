@@ -6,14 +6,15 @@ import errno
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from headwater.errors import BackendError, DiskFull, HeadwaterError, HomeDamaged, NotFound, UsageError
 from headwater.storage._read_only import address, may_write
+from headwater.storage._sql import Connection
 from headwater.storage.schema import prepare
 
 # Another process writes for less than a second at a time; who waits longer than this is stuck.
@@ -32,6 +33,18 @@ ROOM_BYTES: Final = 1 << 20
 _KIND: Final = 0xFF
 
 
+class FileConnection(sqlite3.Connection):
+    """A connection to the file. Statements that PostgreSQL is asked in one go cost nothing here one by one."""
+
+    def each(self, sql: str, parameters: Sequence[Sequence[Any]], /) -> list[Any]:
+        """The first row, or None, that a statement finds for each of many parameters, in their order."""
+        return [self.execute(sql, row).fetchone() for row in parameters]
+
+    def stream(self, sql: str, /) -> Iterator[Any]:
+        """Every row of a statement, read as it is asked for."""
+        return self.execute(sql)
+
+
 class Database:
     """Connections for readers come from a pool, so there are as many as ever read at the same time."""
 
@@ -40,15 +53,15 @@ class Database:
         self.path, self.writable = path, writable and may_write(path)
         writable = self.writable
         self._lock, self._pool_lock = threading.Lock(), threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[FileConnection] = []
         self._closed = False
-        self._writer: sqlite3.Connection | None = None
+        self._writer: FileConnection | None = None
         if not writable and not path.exists():
             raise NotFound(f"there is no catalog at {str(path)!r}; make one with `headwater add SOURCE`")
         with self._translated():
             db = self._connect(read_only=not writable)
             try:
-                prepare(db, path, writable=writable, written_by=_own_version)
+                prepare(db, path, writable=writable, written_by=own_version)
                 if writable:
                     db.execute("pragma synchronous = full")
                     db.execute(f"pragma cache_size = -{WRITER_KIB}")
@@ -63,7 +76,7 @@ class Database:
             self._idle.append(self._as_reader(db))
 
     @contextmanager
-    def reading(self, *, snapshot: bool = False) -> Iterator[sqlite3.Connection]:
+    def reading(self, *, snapshot: bool = False) -> Iterator[FileConnection]:
         """A connection that sees what is committed; with `snapshot`, all its statements see the same."""
         try:
             db = self._idle.pop()
@@ -88,7 +101,7 @@ class Database:
     @contextmanager
     def writing(
         self, *, on_failure: Callable[[], None] = lambda: None, durable: bool = True
-    ) -> Iterator[sqlite3.Connection]:
+    ) -> Iterator[FileConnection]:
         """One transaction: all of it is on disk when the block ends, or none of it if the block raises.
 
         One that is not durable outlives this process, and a power cut only once a later one that is durable has ended.
@@ -117,6 +130,20 @@ class Database:
                 if not durable:
                     db.execute("pragma synchronous = full")
 
+    def checked(self, rules: Callable[[Connection], list[str]], /) -> list[str]:
+        """What the rules find wrong in one snapshot, and what SQLite itself does."""
+        found = []
+        with self.reading(snapshot=True) as db:
+            try:
+                lines = [row[0] for row in db.execute("pragma quick_check(20)")]
+                found += [f"the file is damaged: {line}" for line in lines if line != "ok"]
+                found += rules(db)
+            except sqlite3.DatabaseError as error:
+                found.append(
+                    f"the file is damaged: {error}; put back a copy, or move it away and add the documents again"
+                )
+        return found
+
     def close(self) -> None:
         """Close every connection that is not in use; those close when they are given back."""
         with self._lock:
@@ -130,7 +157,7 @@ class Database:
                 self._writer.close()
                 self._writer = None
 
-    def _connect(self, *, read_only: bool) -> sqlite3.Connection:
+    def _connect(self, *, read_only: bool) -> FileConnection:
         if self._closed:
             raise UsageError(f"the catalog {str(self.path)!r} is closed; open it again")
         return sqlite3.connect(
@@ -140,10 +167,11 @@ class Database:
             isolation_level=None,
             check_same_thread=False,
             cached_statements=64,
+            factory=FileConnection,
         )
 
     @staticmethod
-    def _as_reader(db: sqlite3.Connection) -> sqlite3.Connection:
+    def _as_reader(db: FileConnection) -> FileConnection:
         db.execute(f"pragma mmap_size = {MAP_BYTES}")
         db.execute("pragma query_only = 1")
         return db
@@ -182,7 +210,8 @@ class Database:
         return DiskFull(f"the disk of {where!r} is full; nothing acknowledged is lost: make room and try again")
 
 
-def _own_version() -> str:
+def own_version() -> str:
+    """That of this headwater."""
     try:
         return metadata.version("headwater")
     except metadata.PackageNotFoundError:

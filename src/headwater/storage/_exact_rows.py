@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -112,13 +112,11 @@ class ExactRows:
     def _append(self, seen: _Seen) -> None:
         own = self.folder / ROWS_FILE.format(seen.serial)
         with own.open("r+b") as rows:
-            rows.truncate(seen.length * self.dim * HALF.itemsize)
-            rows.seek(0, os.SEEK_END)
+            _end_at(rows, seen.length * self.dim * HALF.itemsize)
             _write_rows(rows.fileno(), [some for _, some in self._new])
         new = np.concatenate([ids for ids, _ in self._new])
         with (self.folder / LIST_FILE).open("r+b") as told:
-            told.truncate((HEAD + seen.length) * NUMBER.itemsize)
-            told.seek(0, os.SEEK_END)
+            _end_at(told, (HEAD + seen.length) * NUMBER.itemsize)
             told.write(new.astype(NUMBER).tobytes())
         in_order = seen.places is None and (not seen.length or seen.ids[-1] < new[0]) and (new[1:] > new[:-1]).all()
         if in_order:
@@ -194,6 +192,13 @@ def _looked_up(seen: _Seen, ids: Ids) -> tuple[npt.NDArray[np.bool_], _Halves]:
     known = seen.ids[found] == ids
     places = found if seen.places is None else seen.places[found]
     return known, seen.rows.take(places if known.all() else places[known], axis=0)
+
+
+def _end_at(file: IO[bytes], size: int) -> None:
+    """Go there, and cut off what a crash left behind it; a file that is mapped cannot be cut everywhere."""
+    if file.seek(0, os.SEEK_END) > size:
+        file.truncate(size)
+        file.seek(size)
 
 
 def _write_rows(descriptor: int, pieces: list[_Halves]) -> None:

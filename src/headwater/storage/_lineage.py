@@ -22,11 +22,11 @@ _KERNEL: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Lineage:
-    """The name of one home. `catalog` is its file, `generation` what it is at now."""
+    """The name of one home. `catalog` is its file, or `identity` what tells it, `generation` what it is at now."""
 
-    def __init__(self, catalog: Path, *, generation: int) -> None:
+    def __init__(self, catalog: Path, *, generation: int, identity: list[int] | None = None) -> None:
         self._path = catalog.with_name(FILE_NAME)
-        self._file = _number_of(catalog)
+        self._file = identity if identity is not None else _number_of(catalog)
         known = self._read()
         same = known.get("file") == self._file and known.get("generation", -1) <= generation
         self._token = str(known["token"]) if same and known.get("token") else secrets.token_hex(16)

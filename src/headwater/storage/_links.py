@@ -6,12 +6,12 @@ canonical address. SQL proposes, `names_of` decides: the same for every catalog.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import unquote
 
 from headwater.storage._rows import packed, readable, storable
+from headwater.storage._sql import Connection
 from headwater.types import Document, Link, Record, document_id
 
 _ASCII_LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
@@ -66,7 +66,7 @@ def links_among(documents: Iterable[Document], records: Sequence[Record], ids: S
 
 
 def find_links(
-    db: sqlite3.Connection, records: Sequence[Record], read: Callable[[set[int]], Iterable[Record]]
+    db: Connection, records: Sequence[Record], read: Callable[[set[int]], Iterable[Record]]
 ) -> list[tuple[str, str]]:
     """The same from the rows."""
     found: set[tuple[str, str]] = set()
@@ -82,14 +82,16 @@ def find_links(
     return sorted(found)
 
 
-def _tickets_to(db: sqlite3.Connection, record: Record) -> set[int]:
+def _tickets_to(db: Connection, record: Record) -> set[int]:
     """Live versions that refer to it."""
     names = [storable(name) for name in names_of(record)]
+    if not names:
+        return set()
     sql = f"select ticket from link where target in ({', '.join('?' * len(names))})"
     return {ticket for (ticket,) in db.execute(sql, names)}
 
 
-def _tickets_named(db: sqlite3.Connection, record: Record, keys: set[str]) -> set[int]:
+def _tickets_named(db: Connection, record: Record, keys: set[str]) -> set[int]:
     """Versions of documents that may bear one of these names."""
     found: set[int] = set()
     for sql, values in _proposals(record, keys):

@@ -50,6 +50,10 @@ _NO_LIST, _NO_MAP = "[]", "{}"
 _encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
+class Halved(bytes):
+    """A text with half a surrogate pair, which databases do not take as text: its bytes, told from a value of bytes."""
+
+
 class Term(NamedTuple):
     """A key with one value: a text, or any other value as JSON. Telling them apart spares texts the encoding."""
 
@@ -400,7 +404,7 @@ def storable(text: str) -> str | bytes:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+        return Halved(text.encode("utf-8", "surrogatepass"))
     return text
 
 

@@ -8,13 +8,13 @@ is with one space; a switch rewrites them in one transaction.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from headwater.errors import UsageError
 from headwater.storage._commit import PIECE_VERSIONS, retire_vectors, take_away
+from headwater.storage._sql import Connection
 from headwater.types import Space
 
 _COLUMNS: Final = "id, embedder, dim, chunker, state, settings"
@@ -24,19 +24,19 @@ _BEHIND: Final = (
 )
 
 
-def all_spaces(db: sqlite3.Connection) -> list[Space]:
+def all_spaces(db: Connection) -> list[Space]:
     """Oldest first."""
     rows = db.execute(f"select {_COLUMNS} from space order by id").fetchall()
     return [Space(id=r[0], embedder=r[1], dim=r[2], chunker=r[3], state=r[4], settings=r[5]) for r in rows]
 
 
-def active_space(db: sqlite3.Connection) -> Space | None:
+def active_space(db: Connection) -> Space | None:
     """The space that readers see."""
     row = db.execute(f"select {_COLUMNS} from space where state = 'active'").fetchone()
     return Space(id=row[0], embedder=row[1], dim=row[2], chunker=row[3], settings=row[5]) if row else None
 
 
-def make_space(db: sqlite3.Connection, space: Space) -> Space:
+def make_space(db: Connection, space: Space) -> Space:
     """A new one in the given state, under an id that was never used: its folders may outlive it."""
     id = int(db.execute("select space from counters").fetchone()[0]) + 1
     db.execute("update counters set space = ?", (id,))
@@ -45,7 +45,7 @@ def make_space(db: sqlite3.Connection, space: Space) -> Space:
     return replace(space, id=id)
 
 
-def open_shadow(db: sqlite3.Connection, wanted: Space) -> Space:
+def open_shadow(db: Connection, wanted: Space) -> Space:
     """The space to fill: one that is there already and made with the same, else a new shadow."""
     for there in all_spaces(db):
         if same(there, wanted):
@@ -61,19 +61,22 @@ def same(one: Space, other: Space) -> bool:
     return (one.embedder, one.dim, one.chunker) == (other.embedder, other.dim, other.chunker)
 
 
-def behind(db: sqlite3.Connection, space: Space) -> list[tuple[str, int]]:
+def behind(db: Connection, space: Space) -> list[tuple[str, int]]:
     """Documents whose live version has none beside it: id and live ticket, in the order they came."""
     return db.execute(f"select id, ticket {_BEHIND} order by number", (space.id,)).fetchall()
 
 
-def unfill(db: sqlite3.Connection, space: Space, tickets: Sequence[int], *, keep: int) -> None:
+def unfill(db: Connection, space: Space, tickets: Sequence[int], *, keep: int) -> None:
     """Take away versions that stand beside live ones."""
-    sql = "select ticket from version where space = ? and generation = 0 and ticket in (select value from json_each(?))"
+    sql = (
+        "select ticket from version where space = ? and generation = 0 "
+        "and ticket in (select value from json_each(?) as given)"
+    )
     found = [ticket for (ticket,) in db.execute(sql, (space.id, json.dumps([*map(int, tickets)])))]
     retire_vectors(db, take_away(db, found), keep=keep)
 
 
-def switch(db: sqlite3.Connection, space: Space) -> bool:
+def switch(db: Connection, space: Space) -> bool:
     """Make it active, if no document is behind in it."""
     states = {there.id: there.state for there in all_spaces(db)}
     if states.get(space.id, "active") == "active":
@@ -101,12 +104,12 @@ def switch(db: sqlite3.Connection, space: Space) -> bool:
     return True
 
 
-def drop(db: sqlite3.Connection, space: Space) -> None:
+def drop(db: Connection, space: Space) -> None:
     """Forget a space; its versions belong to nothing then."""
     db.execute("delete from space where id = ? and state != 'active'", (space.id,))
 
 
-def clear_piece(db: sqlite3.Connection, *, keep: int) -> bool:
+def clear_piece(db: Connection, *, keep: int) -> bool:
     """Remove some of the versions of dropped spaces; whether there were any."""
     sql = "select ticket from version where generation = 0 and space not in (select id from space) limit ?"
     tickets = [ticket for (ticket,) in db.execute(sql, (PIECE_VERSIONS,))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 import time
 import weakref
@@ -52,9 +53,9 @@ class HomeLock:
             while not _try_lock(descriptor):
                 holder = self.holder()
                 if holder.get("pid") == os.getpid() or time.monotonic() >= end:
-                    raise HomeLocked(_sentence(self.path.parent, holder))
+                    raise HomeLocked(sentence(repr(str(self.path.parent)), holder))
                 time.sleep(POLL_SECONDS)
-            _write(descriptor, _own())
+            _write(descriptor, own())
         except BaseException:
             os.close(descriptor)
             raise
@@ -93,17 +94,21 @@ class HomeLock:
         self._descriptor = -1
 
 
-def _own() -> dict[str, Any]:
+def own() -> dict[str, Any]:
+    """What this process says of itself to those who wait for it."""
     command = " ".join([Path(sys.argv[0]).name if sys.argv else "", *sys.argv[1:]])[:_COMMAND_CHARS]
     return {"pid": os.getpid(), "command": command, "since": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
-def _sentence(home: Path, holder: dict[str, Any]) -> str:
+def sentence(what: str, holder: dict[str, Any]) -> str:
+    """Who has been writing to what since when; a holder on another machine tells its name."""
     if not holder:
-        return f"another process is writing to {str(home)!r}; wait for it to end and try again"
-    pid = "this process" if holder.get("pid") == os.getpid() else f"process {holder.get('pid')}"
+        return f"another process is writing to {what}; wait for it to end and try again"
+    here = holder.get("host", platform.node()) == platform.node()
+    pid = "this process" if here and holder.get("pid") == os.getpid() else f"process {holder.get('pid')}"
     who = f"{pid} ({str(holder.get('command', '')).strip() or 'unknown command'})"
-    return f"{who} has been writing to {str(home)!r} since {holder.get('since')}; wait for it to end, or stop it"
+    where = "" if here else f" on {holder['host']}"
+    return f"{who}{where} has been writing to {what} since {holder.get('since')}; wait for it to end, or stop it"
 
 
 def _write(descriptor: int, said: dict[str, Any]) -> None:

@@ -48,6 +48,7 @@ class RedisCache:
         *,
         generation: int,
         size: int,
+        identity: list[int] | None = None,
         url: str,
         password: str = "",
         ttl_seconds: float = 300.0,
@@ -55,7 +56,7 @@ class RedisCache:
         max_bytes: int = 1 << 20,
     ) -> None:
         self._near, self._size = near, size
-        self._lineage = lineage = Lineage(catalog, generation=generation)
+        self._lineage = lineage = Lineage(catalog, generation=generation, identity=identity)
         self._ttl_ms, self._timeout, self._max_bytes = max(int(ttl_seconds * 1000), 1), timeout_seconds, max_bytes
         self._home = f"{PREFIX}:{lineage.name}"
         self._order = f"{PREFIX}-order:{lineage.name}"  # of this home's keys, by when they were last used

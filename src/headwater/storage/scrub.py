@@ -17,6 +17,14 @@ from headwater.errors import BackendError
 
 BUSY_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.1
+# What a catalog keeps of documents that are gone; the generation tells every process to forget the numbers of it.
+LEFT_BEHIND: Final = (
+    "delete from vector where id in (select vector from idle)",
+    "delete from idle",
+    "delete from term where id not in (select term from posting)",
+    "delete from section where id not in (select section from chunk)",
+    "update counters set generation = generation + 1",
+)
 
 
 def scrub(path: Path, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]] = ()) -> bool:
@@ -43,19 +51,7 @@ def scrub_catalog(path: Path) -> None:
 
     The generation grows with it, so that every process forgets the numbers it has of them.
     """
-    scrub(
-        path,
-        [
-            (sql, [()])
-            for sql in (
-                "delete from vector where id in (select vector from idle)",
-                "delete from idle",
-                "delete from term where id not in (select term from posting)",
-                "delete from section where id not in (select section from chunk)",
-                "update counters set generation = generation + 1",
-            )
-        ],
-    )
+    scrub(path, [(sql, [()]) for sql in LEFT_BEHIND])
 
 
 def owners(path: Path, table: str) -> list[str]:

@@ -7,7 +7,6 @@ commit only the versions that came since are asked, with the filter's own `match
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -35,6 +34,7 @@ from headwater.storage._rows import (
     unpacked_meta,
     unpacked_value,
 )
+from headwater.storage._sql import Connection
 from headwater.types import Chunk, Record, Span, attributes
 
 Leaf = Compare | ContainsText | In | Has
@@ -64,7 +64,7 @@ class _Known:
 
 
 class Selector:
-    """Answers filters over one catalog file. Safe for use from several threads."""
+    """Answers filters over one catalog. Safe for use from several threads."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Known] = OrderedDict()
@@ -77,12 +77,12 @@ class Selector:
         known = self._known.get(to_text(where))
         return known.selection if known is not None and known.moment.generation == generation else None
 
-    def select(self, db: sqlite3.Connection, where: Filter) -> Selection:
+    def select(self, db: Connection, where: Filter) -> Selection:
         """The answer as of the snapshot that the connection holds."""
         sql = "select generation, (select coalesce(max(ticket), 0) from version) from counters"
         return self._select(db, where, _Moment(*db.execute(sql).fetchone()))
 
-    def _select(self, db: sqlite3.Connection, where: Filter, moment: _Moment) -> Selection:
+    def _select(self, db: Connection, where: Filter, moment: _Moment) -> Selection:
         # The text and not the filter: 2025 and 2025.0 are equal in Python and not the same date.
         key = to_text(where)
         known = self._known.get(key)
@@ -102,7 +102,7 @@ class Selector:
 
     # ------------------------------------------------------------------------------------ what came since
 
-    def _brought_up(self, db: sqlite3.Connection, where: Filter, known: _Known) -> Selection | None:
+    def _brought_up(self, db: Connection, where: Filter, known: _Known) -> Selection | None:
         """The older answer with the versions that came since, or None where they are many."""
         sql = (
             f"select {', '.join('document.' + name for name in RECORD_COLUMNS.split(', '))} from version "
@@ -130,7 +130,7 @@ class Selector:
 
     # --------------------------------------------------------------------------------------- all of it
 
-    def _asked(self, db: sqlite3.Connection, where: Filter, moment: _Moment) -> Selection:  # noqa: PLR0911
+    def _asked(self, db: Connection, where: Filter, moment: _Moment) -> Selection:  # noqa: PLR0911
         def parts(filters: Iterable[Filter]) -> Iterable[Selection]:
             return (self._select(db, one, moment) for one in filters)
 
@@ -170,7 +170,7 @@ def replaced(old: Selection, tickets: Ids, allowed: Selection, *, top: int) -> S
 # ----------------------------------------------------------------------------------------------- documents
 
 
-def _by_posting(db: sqlite3.Connection, leaf: Leaf) -> Selection:
+def _by_posting(db: Connection, leaf: Leaf) -> Selection:
     key = storable(leaf.key)
     exact = _exact(leaf)
     if exact is not None:
@@ -181,7 +181,7 @@ def _by_posting(db: sqlite3.Connection, leaf: Leaf) -> Selection:
         rows = db.execute("select id, value from term where key = ?", (key,)).fetchall()
         terms = [term for term, value in rows if _holds(leaf, unpacked_value(value))]
     if len(terms) <= LOOKED_UP:
-        sql = "select ticket from posting where term in (select value from json_each(?))"
+        sql = "select ticket from posting where term in (select value from json_each(?) as given)"
         return Selection.of_tickets(_integers(db.execute(sql, (json.dumps(terms),))))
     pairs = _integers(
         db.execute("select posting.term, ticket from term join posting on posting.term = term.id where key = ?", (key,))
@@ -189,7 +189,7 @@ def _by_posting(db: sqlite3.Connection, leaf: Leaf) -> Selection:
     return Selection.of_tickets(pairs[np.isin(pairs[:, 0], np.array(terms, dtype=np.int64)), 1])
 
 
-def _by_column(db: sqlite3.Connection, leaf: Leaf) -> Selection:
+def _by_column(db: Connection, leaf: Leaf) -> Selection:
     exact = _exact(leaf)
     if leaf.key == "date":
         rows = db.execute("select ticket, updated, created, meta from document where ticket != 0").fetchall()
@@ -241,25 +241,25 @@ def _holds(leaf: Leaf, value: Value) -> bool:
 # -------------------------------------------------------------------------------------------------- chunks
 
 
-def _by_section(db: sqlite3.Connection, leaf: Leaf) -> Selection:
+def _by_section(db: Connection, leaf: Leaf) -> Selection:
     paths = db.execute("select id, path from section").fetchall()
     return _by_number(db, leaf, "section", [(0, ""), *((id, readable(path)) for id, path in paths)])
 
 
-def _by_kind(db: sqlite3.Connection, leaf: Leaf) -> Selection:
+def _by_kind(db: Connection, leaf: Leaf) -> Selection:
     return _by_number(db, leaf, "kind", list(enumerate(KINDS)))
 
 
-def _by_number(db: sqlite3.Connection, leaf: Leaf, column: str, values: list[tuple[int, str]]) -> Selection:
+def _by_number(db: Connection, leaf: Leaf, column: str, values: list[tuple[int, str]]) -> Selection:
     """Most chunks have number 0 and no index entry: what allows those is the rest of what it does not allow."""
     allowed = {number for number, value in values if _holds(leaf, value)}
     wanted = [number for number, _ in values if number and (number in allowed) != (0 in allowed)]
-    sql = f"select id from chunk where {column} in (select value from json_each(?)) and {column} != 0"
+    sql = f"select id from chunk where {column} in (select value from json_each(?) as given) and {column} != 0"
     found = Selection.of_ids(_integers(db.execute(sql, (json.dumps(wanted),))))
     return ~found if 0 in allowed else found
 
 
-def _by_page(db: sqlite3.Connection, leaf: Leaf) -> Selection:
+def _by_page(db: Connection, leaf: Leaf) -> Selection:
     rows = _integers(db.execute("select id, first_page, last_page from chunk where first_page != 0")).reshape(-1, 3)
     if not len(rows):
         return Selection.nothing()
@@ -269,14 +269,14 @@ def _by_page(db: sqlite3.Connection, leaf: Leaf) -> Selection:
     return Selection.of_ids(ids[good[last - low + 1] > good[first - low]])
 
 
-_CHUNK_ANSWERS: Final[dict[str, Callable[[sqlite3.Connection, Leaf], Selection]]] = {
+_CHUNK_ANSWERS: Final[dict[str, Callable[[Connection, Leaf], Selection]]] = {
     "section": _by_section,
     "kind": _by_kind,
     "page": _by_page,
 }
 
 
-def _bare_chunks(db: sqlite3.Connection, record: Record) -> list[Chunk]:
+def _bare_chunks(db: Connection, record: Record) -> list[Chunk]:
     """The chunks of a version with all that filters see of them."""
     sql = (
         "select chunk.id, coalesce(path, ''), first_page, last_page, kind from chunk "
