@@ -29,7 +29,7 @@ def test_two_servers_share_a_catalog(
     first, second = serving(tmp_path / "one", postgres_url), serving(tmp_path / "two", postgres_url)
     try:
         with first.client() as here, second.client() as there:
-            for client, uri, text in ((here, "leave.md", LEAVE), (there, "年假.md", ANNUAL)):
+            for client, uri, text in ((here, "note:leave", LEAVE), (there, "note:年假", ANNUAL)):
                 told = client.post("/api/v1/ingest/text", json={"uri": uri, "text": text, "title": uri}).json()["data"]
                 assert settled(client, told["job_id"])["state"] == "completed", told
             for client in (here, there):
@@ -41,7 +41,7 @@ def test_two_servers_share_a_catalog(
             assert not (tmp_path / "one" / "catalog.sqlite").exists()
             # What a command takes away from one folder is gone for both servers.
             folder, environment = str(tmp_path / "two"), {"DATABASE_URL": postgres_url}
-            done = headwater("remove", "leave.md", "--home", folder, environment=environment)
+            done = headwater("remove", "note:leave", "--home", folder, environment=environment)
             assert done.code == 0, done.error
             for client in (here, there):
                 found = client.post("/api/v1/retrieval", json={"question": "weeks of parental leave"}).json()
