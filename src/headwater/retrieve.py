@@ -298,8 +298,8 @@ class _Run:
         with self.clock.stage("locate"):
             new = [chunk_id for chunk_id, _ in ranking if chunk_id not in self.located]
             if new:
-                self.located.update(dict.fromkeys(new))
-                self.located.update(self.parts.catalog.locate(new))
+                alive = self.parts.catalog.locate(new)
+                self.located.update((chunk_id, alive.get(chunk_id)) for chunk_id in new)
 
     # -- legs
 
@@ -313,10 +313,10 @@ class _Run:
         if "keyword" in self.legs:
             try:
                 found["keyword"] = self._keyword(limit)
-                if semantic is not None:  # it is still at work
-                    self._locate(found["keyword"])
             except BackendError as error:
                 failed["keyword"] = error
+        if semantic is not None and "keyword" in found:  # the other leg is still at work
+            self._locate(found["keyword"])
         if "semantic" in self.legs:
             try:
                 found["semantic"] = self._semantic(limit) if semantic is None else self._await(semantic, limit)

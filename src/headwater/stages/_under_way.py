@@ -53,7 +53,7 @@ class Company:
 
 
 class Beside(Generic[Value]):
-    """Work that a thread of a pool does meanwhile. What it made comes through a queue, in half a future's time."""
+    """Work that a thread of a pool does meanwhile. What it made comes through a queue, which wakes the waiting once."""
 
     def __init__(self, pool: Executor, work: Callable[[], Value]) -> None:
         self.begun = Event()
