@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from headwater.errors import BackendError, SettingError, UsageError
+from headwater.errors import SettingError, UsageError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage import _milvus_home as homes
 from headwater.storage._failures import damaged, failed
-from headwater.storage._metric import COSINE, check_metric, similarities
+from headwater.storage._metric import COSINE, check_metric
 from headwater.storage._milvus import CollectionGone, Connection, GraphMissing
 from headwater.storage._milvus_filter import filters_of, tickets_in
 from headwater.storage._milvus_rows import WINDOW, Rows
+from headwater.storage._shortlist import GROWTH, best, checked
 from headwater.types import Ids, Matrix, Scored, Vector
 
 Found = TypeVar("Found")
@@ -42,9 +42,6 @@ SCORE_ALL: Final = 2_048
 # found 0.98 with 1 and all with 8.
 FILTERED_EF: Final = 8
 MAX_EF: Final = 32_768  # the most that the server takes
-GROWTH: Final = 4
-# So many of the same score are put in order by id; of more the engine picks.
-MAX_TIES: Final = 4096
 # A filter that needs more parts than this is not sent while fetching more and checking may do.
 MAX_PARTS: Final = 4
 # Filters that are remembered, none of them longer than this.
@@ -99,7 +96,7 @@ class MilvusIndex:
         """Index these; adding what is there already is harmless. Ids of one ticket come in one call, from ordinal 0."""
         self._check_writable()
         new = np.asarray(ids, dtype=np.int64)
-        rows = self._checked(vectors, rows=len(new))
+        rows = checked(vectors, dim=self.dim, rows=len(new))
         order = np.argsort(new, kind="stable")
         new, rows = new[order], rows[order]
         tickets, starts = np.unique(new >> TICKET_BITS, return_index=True)
@@ -194,19 +191,6 @@ class MilvusIndex:
         if not self._writable:
             raise UsageError(f"the vector index {str(self.path)!r} was opened for reading; open it with writable=True")
 
-    def _checked(self, vectors: Matrix, *, rows: int) -> Matrix:
-        given = np.asarray(vectors, dtype=np.float32)
-        if given.ndim != 2 or given.shape[1] != self.dim:
-            raise BackendError(
-                f"the vector index has {self.dim} dimensions, got vectors of shape {given.shape}; "
-                "use the embedder that the home was made with"
-            )
-        if len(given) != rows:
-            raise BackendError(f"one vector for each id is needed, got {len(given)} for {rows}")
-        if not np.isfinite(given).all():
-            raise BackendError("a vector holds NaN or infinity; the embedder that made it is broken")
-        return given
-
     # ------------------------------------------------------------------------------------------- opening
 
     def refresh(self) -> None:
@@ -271,7 +255,7 @@ class MilvusIndex:
 
     def search(self, vector: Vector, limit: int, where: Filter) -> list[Scored]:
         """Best first by the exact metric, ties by id, at most `limit`; only what the filter allows."""
-        given = self._checked(np.asarray(vector)[None, :], rows=1)[0]
+        given = checked(vector[None, :], dim=self.dim, rows=1)[0]
         if limit <= 0 or not given.any():
             return []
         selection = self._select(where)
@@ -298,16 +282,14 @@ class MilvusIndex:
         filters = filters_of(selection)
         wanted = max(self._shortlist, limit + limit // 5)
         few = None if selection.is_everything else self._few(rows, filters)
-        while True:
+
+        def likely(wanted: int) -> tuple[Ids, Matrix, bool]:
             if few is not None:
-                candidates, exhausted = few, True
-            else:
-                candidates, exhausted = self._candidates(rows, vector, wanted, selection, filters)
-            ids, scores = self._scored(vector, candidates)
-            enough = len(ids) >= limit and (scores[limit - 1] > scores[-1] or wanted >= MAX_TIES)
-            if exhausted or enough:
-                return list(map(Scored, ids[:limit].tolist(), scores[:limit].tolist()))
-            wanted *= GROWTH
+                return *self._exact(few.tolist()), True
+            candidates, exhausted = self._candidates(rows, vector, wanted, selection, filters)
+            return *self._exact(candidates.tolist()), exhausted
+
+        return best(likely, limit, wanted=wanted, query=vector, metric=self._metric)
 
     def _few(self, rows: Rows, filters: Sequence[str]) -> Ids | None:
         """All ids that filters allow, where there are only few."""
@@ -347,12 +329,3 @@ class MilvusIndex:
             if there > WINDOW >= wanted:
                 return found, False
         return rows.ids(filter, since=since), True
-
-    def _scored(self, query: Vector, candidates: Ids) -> tuple[Ids, npt.NDArray[np.float64]]:
-        """The live ones of them, in order, with their scores."""
-        ids, rows = self._exact(candidates.tolist())
-        if not len(ids):
-            return ids, np.empty(0)
-        scores = similarities(query, rows, self._metric)
-        order = np.lexsort((ids, -scores))
-        return ids[order], scores[order]

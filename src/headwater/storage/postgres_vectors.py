@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from headwater.errors import BackendError, SettingError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
-from headwater.storage._metric import COSINE, check_metric, similarities
+from headwater.storage._metric import COSINE, check_metric
 from headwater.storage._postgres_index import PostgresIndex, space_of
 from headwater.storage._postgres_vector_table import MAX_DIM, MAX_INDEXED_DIM, Graph, Halves, VectorTable
+from headwater.storage._shortlist import best, checked
 from headwater.types import Ids, Matrix, Scored, Vector
 
 if TYPE_CHECKING:
@@ -41,12 +41,9 @@ INDEX_FROM: Final = 20_000
 COMPARE_ALL: Final = 5_000
 # Above so many ranges the ids that the graph gives are checked here, whatever the filter allows.
 MAX_RANGES: Final = 20_000
-GROWTH: Final = 4
 # Where a table that was made anew took the old one's place in the very moment of a search, the search begins again,
 # so often at most.
 MOMENTS: Final = 10
-# So many of the same score are put in order by id; of more the shortlist picks.
-MAX_TIES: Final = 4096
 # Vectors kept in memory before they are sent: 32 MB of 16-bit numbers.
 MOST_KEPT: Final = 1 << 24
 
@@ -102,7 +99,7 @@ class PostgresVectorIndex(PostgresIndex[VectorTable]):
         """Index these; adding what is there already is harmless. Ids of one ticket come in one call, from ordinal 0."""
         self._check_writable()
         new = np.asarray(ids, dtype=np.int64)
-        rows = self._checked(vectors, rows=len(new))
+        rows = checked(vectors, dim=self.dim, rows=len(new))
         with np.errstate(over="ignore"):
             halves = rows.astype(np.float16)
         if not np.isfinite(halves).all():
@@ -169,19 +166,6 @@ class PostgresVectorIndex(PostgresIndex[VectorTable]):
     def _forget(self) -> None:
         self._added, self._removed, self._numbers = {}, set(), 0
 
-    def _checked(self, vectors: Matrix, *, rows: int) -> Matrix:
-        given = np.asarray(vectors, dtype=np.float32)
-        if given.ndim != 2 or given.shape[1] != self.dim:
-            raise BackendError(
-                f"the vector index has {self.dim} dimensions, got vectors of shape {given.shape}; "
-                "use the embedder that the home was made with"
-            )
-        if len(given) != rows:
-            raise BackendError(f"one vector for each id is needed, got {len(given)} for {rows}")
-        if not np.isfinite(given).all():
-            raise BackendError("a vector holds NaN or infinity; the embedder that made it is broken")
-        return given
-
     # ------------------------------------------------------------------------------------------------ reading
 
     def refresh(self) -> None:
@@ -195,7 +179,7 @@ class PostgresVectorIndex(PostgresIndex[VectorTable]):
 
     def search(self, vector: Vector, limit: int, where: Filter) -> list[Scored]:
         """Best first by the exact metric, ties by id, at most `limit`; only what the filter allows."""
-        given = self._checked(np.asarray(vector)[None, :], rows=1)[0]
+        given = checked(vector[None, :], dim=self.dim, rows=1)[0]
         length = float(np.linalg.norm(given))
         if limit <= 0 or length == 0:
             return []
@@ -204,13 +188,12 @@ class PostgresVectorIndex(PostgresIndex[VectorTable]):
             return []
         query = given / length if self._metric == COSINE else given
         wanted = max(self._shortlist, limit + limit // 5)
-        while True:
+
+        def likely(wanted: int) -> tuple[Ids, Matrix, bool]:
             candidates, exhausted = self._candidates(query, wanted, selection)
-            ids, scores = self._scored(given, candidates)
-            enough = len(ids) >= limit and (scores[limit - 1] > scores[-1] or wanted >= MAX_TIES)
-            if exhausted or enough:
-                return list(map(Scored, ids[:limit].tolist(), scores[:limit].tolist()))
-            wanted *= GROWTH
+            return *self._exact(candidates.tolist()), exhausted
+
+        return best(likely, limit, wanted=wanted, query=given, metric=self._metric)
 
     def _candidates(self, query: Vector, wanted: int, selection: Selection) -> tuple[Ids, bool]:
         """About `wanted` allowed ids, the likeliest; and whether there are no more."""
@@ -245,12 +228,3 @@ class PostgresVectorIndex(PostgresIndex[VectorTable]):
         there = self._tables.exists(connection)
         self._seen = found = (there, there and self._tables.is_indexed(connection))
         return found
-
-    def _scored(self, query: Vector, candidates: Ids) -> tuple[Ids, npt.NDArray[np.float64]]:
-        """The live ones of them, in order, with their scores."""
-        ids, rows = self._exact(candidates.tolist())
-        if not len(ids):
-            return ids, np.empty(0)
-        scores = similarities(query, rows, self._metric)
-        order = np.lexsort((ids, -scores))
-        return ids[order], scores[order]

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import turbovec
 
 from headwater.errors import BackendError, SettingError, UsageError
@@ -31,7 +30,8 @@ from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage._exact_rows import ExactRows
 from headwater.storage._failures import failed
-from headwater.storage._metric import COSINE, check_metric, similarities
+from headwater.storage._metric import COSINE, check_metric
+from headwater.storage._shortlist import best, checked
 from headwater.types import Ids, Matrix, Scored, Vector
 
 INDEX_FILE: Final = "vectors.tvim"
@@ -51,9 +51,6 @@ CHECK_SHARE: Final = 0.3
 # 98.7 % of cases, the best 10 in 99.97 %.
 SHORTLIST: Final = 160
 MARGIN: Final = 1.6
-GROWTH: Final = 4
-# So many of the same score are put in order by id; of more the engine picks.
-MAX_TIES: Final = 4096
 
 # A reader waits so long for a `sync`, which takes milliseconds, before it takes the writer for dead; and so long in all
 # for an index that cannot be read while somebody may be writing.
@@ -207,16 +204,7 @@ class TurbovecIndex:
 
     def _checked(self, vectors: Matrix, *, rows: int) -> Matrix:
         """The rows as turbovec wants them."""
-        given = np.asarray(vectors, dtype=np.float32)
-        if given.ndim != 2 or given.shape[1] != self.dim:
-            raise BackendError(
-                f"the vector index has {self.dim} dimensions, got vectors of shape {given.shape}; "
-                "use the embedder that the home was made with"
-            )
-        if len(given) != rows:
-            raise BackendError(f"one vector for each id is needed, got {len(given)} for {rows}")
-        if not np.isfinite(given).all():
-            raise BackendError("a vector holds NaN or infinity; the embedder that made it is broken")
+        given = checked(vectors, dim=self.dim, rows=rows)
         if missing := -self.dim % DIM_STEP:
             given = np.concatenate((given, np.zeros((len(given), missing), dtype=np.float32)), axis=1)
         return np.ascontiguousarray(given)
@@ -320,13 +308,12 @@ class TurbovecIndex:
         if selection.is_empty:
             return []
         wanted = max(self._shortlist, int(limit * MARGIN))
-        while True:
+
+        def likely(wanted: int) -> tuple[Ids, Matrix, bool]:
             candidates, exhausted = self._candidates(query, wanted, selection)
-            ids, scores = self._scored(given[0, : self.dim], *self._exactly(candidates, selection))
-            enough = len(ids) >= limit and (scores[limit - 1] > scores[-1] or wanted >= MAX_TIES)
-            if exhausted or enough:
-                return list(map(Scored, ids[:limit].tolist(), scores[:limit].tolist()))
-            wanted *= GROWTH
+            return *self._exactly(candidates, selection), exhausted
+
+        return best(likely, limit, wanted=wanted, query=given[0, : self.dim], metric=self._metric)
 
     def _candidates(self, query: Matrix, wanted: int, selection: Selection) -> tuple[Ids, bool]:
         """About `wanted` allowed ids, the likeliest; and whether there are no more."""
@@ -364,11 +351,3 @@ class TurbovecIndex:
             return candidates, rows
         others, more = self._exact(candidates[~known].tolist())
         return np.concatenate((candidates[known], others)), np.concatenate((rows, more))
-
-    def _scored(self, query: Vector, ids: Ids, rows: Matrix) -> tuple[Ids, npt.NDArray[np.float64]]:
-        """In order, with their scores."""
-        if not len(ids):
-            return ids, np.empty(0)
-        scores = similarities(query, rows, self._metric)
-        order = np.lexsort((ids, -scores))
-        return ids[order], scores[order]
