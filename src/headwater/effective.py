@@ -18,9 +18,8 @@ def effective_settings(home: Path | None = None, *, preset: str | None = None) -
     path = home or default_home()
     config = _as_opened(path, following(settings.load(path, preset=preset)))
     found = settings.defaults()
-    for section, (group, default) in settings.COMPONENTS.items():
-        used = config.settings.get(f"{section}.use")
-        name = str(used.value) if used else default
+    for section, (group, _) in settings.COMPONENTS.items():
+        name = config.component_name(section)
         own = {f"{section}.{key}": value for key, value in settable(load(group, name), GIVEN.get(section, ())).items()}
         found.update({key: settings.Setting(value, "default") for key, value in own.items()})
     found.update({name: veiled(name, setting) for name, setting in config.settings.items()})

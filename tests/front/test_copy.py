@@ -103,5 +103,7 @@ def test_the_command(tmp_path: Path, handbook: Path) -> None:
     told = CliRunner().invoke(cli, [*command, "--json"], catch_exceptions=False)
     assert json.loads(told.stdout)["documents"] == 4
     assert "4 were there already" in CliRunner().invoke(cli, command, catch_exceptions=False).stdout
+    told = CliRunner().invoke(cli, [*command[:-1], str(tmp_path / "three")], catch_exceptions=False)
+    assert "4 of 4 documents" in told.stderr and "copied 4 documents" in told.stdout
     with open_home(tmp_path / "two", create=False) as kb:
         assert kb.search("PPR-9087").hits

@@ -69,8 +69,12 @@ def copy(*, target: Path, home: Path | None, as_json: bool) -> None:
     from headwater.copying import copy as write
     from headwater.shapes import to_json
 
+    def tell(done: int, total: int) -> None:
+        if not as_json:
+            click.echo(f"{done:,} of {total:,} documents", err=True)
+
     with open_home(home, create=False) as source, open_home(target) as other:
-        done = write(source, other)
+        done = write(source, other, on_copied=tell)
     if as_json:
         click.echo(to_json(asdict(done)))
         return
