@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+from headwater.errors import SettingError
 from headwater.storage._catalog import IDLE_VECTORS, SqlCatalog, utc_now
 from headwater.storage._postgres_database import Pool, PostgresDatabase
 from headwater.storage._postgres_schema import TABLES, prepare
 from headwater.storage.postgres_lock import PostgresLock
 from headwater.storage.scrub import LEFT_BEHIND
 
+_VARIABLE: Final = "env:"
+
 
 class PostgresCatalog(SqlCatalog):
     """A Catalog in PostgreSQL. One process at a time should commit; any number may read and enqueue, on any machine.
 
-    The path is that of a catalog in a file and not used. The settings say what `env:NAME` in `url` stands for.
+    The path is that of a catalog in a file and not used. `url` is an address or `env:NAME`, the variable that has it.
     """
 
     def __init__(
@@ -29,8 +34,8 @@ class PostgresCatalog(SqlCatalog):
         schema: str = "headwater",
         create: bool = False,
     ) -> None:
-        self._url = url
-        self._pool = Pool(url, schema=schema)
+        self._url = _resolved(url)
+        self._pool = Pool(self._url, schema=schema)
         try:
             prepare(self._pool, writable=writable, create=create)
         except BaseException:
@@ -64,3 +69,12 @@ class PostgresCatalog(SqlCatalog):
         self._numbers.forget()
         with self._pool.alone() as raw:
             raw.execute(f"vacuum (full) {', '.join(TABLES)}".encode())
+
+
+def _resolved(url: str) -> str:
+    if not url.startswith(_VARIABLE):
+        return url
+    variable = url.removeprefix(_VARIABLE)
+    if not os.environ.get(variable):
+        raise SettingError(f"catalog.url is {url!r} and the environment has no {variable}; set it, or give an address")
+    return os.environ[variable]
