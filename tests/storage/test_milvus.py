@@ -97,10 +97,13 @@ def test_settings_that_cannot_be(tmp_path: Path, setting: dict[str, Any], told: 
 
 
 def test_a_server_that_is_away_or_says_nothing_is_told_soon(tmp_path: Path) -> None:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        uri = f"http://127.0.0.1:{chosen.getsockname()[1]}"
-        for wait, told in ((5.0, "refused.*`uri`"), (0.5, "Deadline.*`timeout_seconds`")):
+    # An address each: the client shares what it knows of an address, and a refusal is repeated for a second or so.
+    with socket.socket() as away, socket.socket() as silent:
+        for one_socket in (away, silent):
+            one_socket.bind(("127.0.0.1", 0))
+        silent.listen()  # and never answers
+        for server, wait, told in ((away, 5.0, "refused.*`uri`"), (silent, 0.5, "Deadline.*`timeout_seconds`")):
+            uri = f"http://127.0.0.1:{server.getsockname()[1]}"
             one = index(tmp_path, uri=uri, token="root:hush", timeout_seconds=wait)
             one.add(np.array([1 << TICKET_BITS]), np.ones((1, 8), dtype=np.float32))
             for work in (one.refresh, one.flush):
@@ -109,7 +112,6 @@ def test_a_server_that_is_away_or_says_nothing_is_told_soon(tmp_path: Path) -> N
                     work()
                 assert time.monotonic() - started < 3
                 assert "hush" not in str(error.value)
-            chosen.listen()  # and never answers
         # Who was late is not waited for again so soon, by search after search.
         started = time.monotonic()
         with pytest.raises(BackendError, match="Deadline"):
