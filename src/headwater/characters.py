@@ -39,6 +39,8 @@ _TABLE_SIZE: Final = 0x323B0 + 1
 # Characters that fold to another or combine: Han and hangul, about half of all, do neither.
 _CHANGING: Final = (range(0x3400), range(0xA000, 0xAC00), range(0xF900, 0x10000), range(0x1D400, 0x1D800))
 _LOOKALIKES: Final = dict(zip("‐‑‒–−‘’ʼ", "-----'''", strict=True))
+# Latin letters with a stroke, which is no accent to Unicode, and the i that lacks its dot.
+_STROKES: Final = dict(zip("øłđðħŧı", "olddhti", strict=True))
 
 # What the middle one of three characters is good for.
 GRAM, HAN_TEXT, WORD_TEXT, WORD_CHAR, CODE_SEED, CODE_CHAR, SCRIPT_CHAR, HAN_CHAR = (1 << bit for bit in range(8))
@@ -50,6 +52,7 @@ class Tables(NamedTuple):
     shift: npt.NDArray[np.int32]  # by code point: add this to fold it
     kind: npt.NDArray[np.uint16]  # by folded code point: its class
     uses: npt.NDArray[np.uint8]  # by three classes: what the middle one is good for
+    accents: npt.NDArray[np.int32]  # of letters that lose an accent: the code point, and what to add to keep it
 
 
 def made() -> Tables:
@@ -76,12 +79,22 @@ def made() -> Tables:
     source, target = _simplified()
     folded[source] = target
     folded = folded[folded[folded]]  # a compatibility form may fold to a traditional one
+    plain = np.array([_without_accent(point) for point in folded.tolist()], dtype=np.int32)
+    accented = (plain != folded).nonzero()[0].astype(np.int32)
     for chars, name in (("-_@&", _JOINT), ("+#", _PLUS), (".", _DOT), ("'", _QUOTE)):
         kind[[ord(char) for char in chars]] = name
     uses = np.zeros(16**3, dtype=np.uint8)
     for before, middle, after in itertools.product(range(_HAN + 1), repeat=3):
         uses[before << 8 | middle << 4 | after] = _use(before, middle, after)
-    return Tables(folded - points, kind, uses)
+    return Tables(plain - points, kind, uses, np.stack([accented, (folded - points)[accented]], axis=1))
+
+
+def _without_accent(point: int) -> int:
+    """The letter from a to z that this one is, with something above, below or through it; or the character itself."""
+    char = chr(point)
+    parts = _STROKES.get(char) or unicodedata.normalize("NFD", char)
+    is_latin = parts[0].isascii() and parts[0].isalpha() and all(map(unicodedata.combining, parts[1:]))
+    return ord(parts[0]) if is_latin else point
 
 
 def _simplified() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -122,17 +135,20 @@ def tables() -> Tables:
     data = zlib.decompress(FILE.read_bytes())
     shift_end = _TABLE_SIZE * 4
     kind_end = shift_end + _TABLE_SIZE
+    uses_end = kind_end + 16**3
     return Tables(
         np.frombuffer(data[:shift_end], dtype="<i4").astype(np.int32, copy=False),
         np.frombuffer(data[shift_end:kind_end], dtype=np.uint8).astype(np.uint16),
-        np.frombuffer(data[kind_end:], dtype=np.uint8),
+        np.frombuffer(data[kind_end:uses_end], dtype=np.uint8),
+        np.frombuffer(data[uses_end:], dtype="<i4").astype(np.int32, copy=False).reshape(-1, 2),
     )
 
 
 def packed(made: Tables) -> bytes:
     """The file's content."""
-    shift, kind, uses = made
-    return zlib.compress(shift.astype("<i4").tobytes() + kind.astype(np.uint8).tobytes() + uses.tobytes(), 9)
+    shift, kind, uses, accents = made
+    parts = (shift.astype("<i4"), kind.astype(np.uint8), uses, accents.astype("<i4"))
+    return zlib.compress(b"".join(part.tobytes() for part in parts), 9)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ The lanes, each cut the same way for the index and for a query:
 - grams: every two neighbouring characters of a Chinese, Japanese or Korean run; a character that stands alone is one.
 - codes: what words tear apart: `PPR-9087`, `C++`, `.NET`, `3.14`, `v1.2.3`, `a_b.c`, `foo@bar.com`, `AK47`.
 
-All of them read folded text: lower case, narrow forms, simplified characters. Folding keeps every character's place.
+All of them read folded text: lower case, narrow forms, simplified characters, Latin letters without accents. Folding
+keeps every character's place.
 One pass over the text as an array of code points decides about each character from its class and its neighbours'.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Final, Literal, NamedTuple
 
@@ -60,13 +61,24 @@ def _text(points: _Points) -> str:
     return points.tobytes().decode("utf-32-le", "surrogatepass")
 
 
-def _fold(points: _Points) -> _Points:
-    folded: _Points = points + tables().shift.take(points, mode="clip")
+@cache
+def _shift(*, accents: bool) -> _Points:
+    """By code point, what to add to fold it."""
+    known = tables()
+    if not accents:
+        return known.shift
+    shift = known.shift.copy()
+    shift[known.accents[:, 0]] = known.accents[:, 1]
+    return shift
+
+
+def _fold(points: _Points, *, accents: bool = False) -> _Points:
+    folded: _Points = points + _shift(accents=accents).take(points, mode="clip")
     return folded
 
 
 def fold(text: str) -> str:
-    """Lower case, full width to narrow, traditional to simplified: character by character, so offsets stay true."""
+    """Lower case, full width to narrow, traditional to simplified, no accents: in place, so offsets stay true."""
     if text.isascii():
         return text.lower()
     return _text(_fold(_points(text)))
@@ -144,9 +156,9 @@ class _Characters:
 
     __slots__ = ("kinds", "points", "uses")
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], *, accents: bool) -> None:
         known = tables()
-        points = _fold(_points(f" {_BETWEEN.join(texts)} "))
+        points = _fold(_points(f" {_BETWEEN.join(texts)} "), accents=accents)
         kinds = known.kind.take(points, mode="clip")
         if len(texts) > 1:
             marks = np.cumsum([len(text) + len(_BETWEEN) for text in texts[:-1]]) - 1
@@ -218,15 +230,23 @@ def _two_together(points: _Points) -> npt.NDArray[np.int64]:
 
 
 class Cutter:
-    """Cuts text into lanes. The dictionary changes queries and highlights only, so it needs no re-indexing."""
+    """Cuts text into lanes. The dictionary changes queries and highlights only, so it needs no re-indexing.
 
-    def __init__(self, *, dictionary: Iterable[str] = ()) -> None:
-        self._stems = _Stems()
+    `accents` keeps those of Latin letters, for what was made when they were kept.
+    """
+
+    def __init__(self, *, dictionary: Iterable[str] = (), accents: bool = False) -> None:
+        self._stems, self._accents = _Stems(), accents
         self._dictionary = frozenset(word for word in map(str.strip, map(fold, dictionary)) if word)
         lengths: dict[str, set[int]] = {}
         for word in self._dictionary:
             lengths.setdefault(word[0], set()).add(len(word))
         self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
+
+    @cached_property
+    def with_accents(self) -> Cutter:
+        """The same that keeps the accents of Latin letters."""
+        return Cutter(dictionary=self._dictionary, accents=True)
 
     def cut(self, text: str) -> Lanes:
         """The terms of each lane, as often as they occur."""
@@ -245,7 +265,7 @@ class Cutter:
         """
         if not texts:
             return []
-        seen = _Characters(texts)
+        seen = _Characters(texts, accents=self._accents)
         marks = _MARK * (len(texts) - 1)
         han = scripts = marks
         grams = marks
@@ -275,7 +295,7 @@ class Cutter:
 
     def words_in(self, text: str) -> list[Term]:
         """The terms of the words and codes lanes and the dictionary's words, with their places, in order."""
-        seen = _Characters([text])
+        seen = _Characters([text], accents=self._accents)
         found = list(seen.codes())
         found += self._known(_text(seen.points[1:-1]))
         for run in _RUN.finditer(seen.only(WORD_CHAR)):

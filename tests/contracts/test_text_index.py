@@ -18,7 +18,7 @@ from headwater.protocols import TextIndex
 from headwater.selection import TICKET_BITS
 from headwater.storage._fresh import FILE
 from headwater.storage._ranking import make_schema
-from headwater.storage._text_folder import FORMAT, FORMAT_BEFORE, FORMAT_FILE, FORMAT_TWICE
+from headwater.storage._text_folder import FORMAT, FORMAT_ACCENTS, FORMAT_BEFORE, FORMAT_FILE, FORMAT_TWICE
 from headwater.storage.memory import MemoryTextIndex
 from headwater.storage.text import TantivyIndex
 from headwater.testing._shelf import Shelf, ids_of, make_visible
@@ -147,11 +147,11 @@ class TestTantivy(TextIndexContract):
         assert self.found(index, "heron") == [1]
 
 
-def made_by_an_earlier_release(path: Path) -> Path:
-    """An empty index in which a pair that is a word stands among the pairs as well."""
+def made_by_an_earlier_release(path: Path, format: str = FORMAT_TWICE) -> Path:
+    """An empty index, by default one in which a pair that is a word stands among the pairs as well."""
     path.mkdir()
     tantivy.Index(make_schema(), path=str(path))
-    (path / FORMAT_FILE).write_text(FORMAT_TWICE, "utf-8", newline="\n")
+    (path / FORMAT_FILE).write_text(format, "utf-8", newline="\n")
     return path
 
 
@@ -174,6 +174,26 @@ class TestTantivyOfAnEarlierRelease(TextIndexContract):
         # Who had the other one open sees this one, with its other fields.
         reader.refresh()
         assert self.found(reader, "河流") == self.found(reader, "heron") == [2] and self.found(reader, "中国") == []
+
+
+@pytest.mark.parametrize("format", [FORMAT_ACCENTS, FORMAT_TWICE])
+def test_letters_keep_their_accents_in_an_index_that_has_them(tmp_path: Path, format: str) -> None:
+    shelf = Shelf()
+    made_by_an_earlier_release(tmp_path / "index", format)
+    index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=Cutter(), heap_mb=15)
+    many = [f"Zürich {number}" for number in range(1_500)]  # enough for a second process to cut its share
+    for ticket, texts in ((1, ["the café in Zürich"]), (2, ["a cafe"]), (3, many)):
+        index.add(shelf.put(ticket, *texts))
+    make_visible(index)
+    assert ids_of(index.search("café", 10, ALL)) == [1 << TICKET_BITS]
+    assert ids_of(index.search("cafe", 10, ALL)) == [2 << TICKET_BITS]
+    assert ids_of(index.search("a", 10, ALL, all_of="café")) == []
+    assert len(index.search("ZÜRICH", 2_000, ALL)) == 1 + len(many)
+    index.clear()
+    index.add(shelf.put(4, "the café in Zürich"))
+    make_visible(index)
+    assert ids_of(index.search("cafe", 10, ALL)) == ids_of(index.search("Zurich", 10, ALL)) == [4 << TICKET_BITS]
+    index.close()
 
 
 def test_dates_and_numbers_are_found_as_the_other_language_writes_them(

@@ -164,6 +164,17 @@ def test_a_user_dictionary_works_at_once(tmp_path: Path) -> None:
         assert kb.search("涵崧", mode="keyword")[0].uri == "right"
 
 
+def test_accents_are_typed_or_left_out(tmp_path: Path) -> None:
+    with headwater.open(tmp_path / "kb") as kb:
+        kb.add_text("The café in Zürich opens at nine. The ferry to São Paulo leaves at ten.", uri="hours")
+        kb.add_text("Cafe Lodz closes at seven.", uri="evening")
+        for typed, uri, shown in (("cafe in Zurich", "hours", "Zürich"), ("CAFÉ ŁÓDŹ", "evening", "Lodz")):
+            hit = kb.search(typed, mode="keyword", top_n=1)[0]
+            assert hit.uri == uri and shown in hit.highlights[0]
+        assert kb.ask("When does the cafe in Zurich open?").citations[0].quote == "The café in Zürich opens at nine."
+        assert "ten" in kb.ask("When does the ferry to Sao Paulo leave?").text
+
+
 def test_wrong_calls_say_so(tmp_path: Path) -> None:
     with headwater.open(tmp_path / "kb") as kb:
         kb.add_text("something", uri="a")

@@ -22,7 +22,9 @@ CUTTER = Cutter()
     [
         ("ＰＰＲ－９０８７", "ppr-9087"),
         ("關於臺灣的資料庫與軟體", "关于台湾的资料库与软体"),
-        ("ABC É Ж Σς", "abc é ж σσ"),
+        ("ABC É Ж Σς", "abc e ж σσ"),
+        ("Zürich, São Łódź: ǔ Å đ", "zurich, sao lodz: u a d"),
+        ("straße Œuvre Й ё ά", "straße œuvre й ё ά"),  # two letters, or no Latin ones
         ("⼀⽤", "一用"),  # Kangxi radicals, as some PDF files have them
         ("ｱｲｳ", "アイウ"),
         ("1990–2000 don’t", "1990-2000 don't"),
@@ -116,7 +118,13 @@ def test_extensions_kana_and_hangul_are_pairs() -> None:
 
 
 def test_other_scripts_are_words() -> None:
-    assert CUTTER.cut("Ещё ПРИВЕТ, café हिन्दी مرحبا 🙂").words == ["ещё", "привет", "café", "हिन्दी", "مرحبا"]
+    assert CUTTER.cut("Ещё ПРИВЕТ, café हिन्दी مرحبا 🙂").words == ["ещё", "привет", "cafe", "हिन्दी", "مرحبا"]
+
+
+def test_accents_make_no_difference_but_where_they_are_kept() -> None:
+    assert CUTTER.cut("Résumés in Zürich").words == CUTTER.cut("resumes in zurich").words == ["resum", "in", "zurich"]
+    assert CUTTER.with_accents.cut("Résumés in Zürich").words == ["résumé", "in", "zürich"]
+    assert [CUTTER.words_in("à Zürich")[1]] == [(2, 8, "zurich")]
 
 
 def test_many_texts_are_cut_as_each_alone() -> None:

@@ -17,11 +17,21 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from headwater.tokens import Cutter
 
 Lanes = tuple[str, str, str]
+
+
+class Manner(NamedTuple):
+    """How an index has its texts cut: `once` as of `cut_many`, `accents` as of `Cutter`. By default as it is today."""
+
+    once: bool = True
+    accents: bool = False
+
+
+TODAY: Final = Manner()
 
 # Below this a batch is cut before another process has read it; starting one takes as long as cutting 5,000.
 LARGE_BATCH: Final = 1_000
@@ -32,8 +42,8 @@ SLICE: Final = 64
 class _Batch:
     """Texts being cut from both ends: here from the front, in the other process from the back."""
 
-    def __init__(self, texts: Sequence[str], *, once: bool) -> None:
-        self.texts, self.once = list(texts), once
+    def __init__(self, texts: Sequence[str], manner: Manner) -> None:
+        self.texts, self.manner = list(texts), manner
         self.todo = deque(range(0, len(texts), SLICE))
         self.slices = len(self.todo)
         self.done: SimpleQueue[tuple[int, list[Lanes]] | None] = SimpleQueue()  # None: look at what is to do again
@@ -60,23 +70,23 @@ class Cutting:
         self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
         self._begun: deque[_Batch] = deque()
 
-    def begin(self, texts: Sequence[str], *, once: bool = False) -> None:
+    def begin(self, texts: Sequence[str], manner: Manner = TODAY) -> None:
         """Start on these in the other process, behind what it has; a later `slices` of the same texts goes on there."""
         if self._two and len(texts) >= LARGE_BATCH:
-            self._begun.append(self._given(texts, once=once))
+            self._begun.append(self._given(texts, manner))
 
-    def slices(self, texts: Sequence[str], *, once: bool = False) -> Iterator[tuple[int, list[Lanes]]]:
-        """The lanes of the texts from a place on, slice by slice, in no particular order; `once` as of `cut_many`."""
+    def slices(self, texts: Sequence[str], manner: Manner = TODAY) -> Iterator[tuple[int, list[Lanes]]]:
+        """The lanes of the texts from a place on, slice by slice, in no particular order."""
         if self._two and len(texts) >= LARGE_BATCH:
-            batch = self._begun_with(texts, once=once) or self._given(texts, once=once)
+            batch = self._begun_with(texts, manner) or self._given(texts, manner)
         else:
-            batch = _Batch(texts, once=once)
+            batch = _Batch(texts, manner)
         left = batch.slices
         try:
             while left:
                 start = batch.take(0)
                 if start is not None:
-                    yield start, self._cutter.cut_many(batch.slice_at(start), once=once)
+                    yield start, _cut(self._cutter, batch.slice_at(start), manner)
                     left -= 1
                 while start is None or not batch.done.empty():
                     cut = batch.done.get()
@@ -99,16 +109,16 @@ class Cutting:
             thread.join()
         self._end_process()
 
-    def _begun_with(self, texts: Sequence[str], *, once: bool) -> _Batch | None:
+    def _begun_with(self, texts: Sequence[str], manner: Manner) -> _Batch | None:
         while self._begun:
             batch = self._begun.popleft()
-            if batch.texts == texts and batch.once == once:
+            if batch.texts == texts and batch.manner == manner:
                 return batch
             batch.todo.clear()  # it was begun for nothing
         return None
 
-    def _given(self, texts: Sequence[str], *, once: bool) -> _Batch:
-        batch = _Batch(texts, once=once)
+    def _given(self, texts: Sequence[str], manner: Manner) -> _Batch:
+        batch = _Batch(texts, manner)
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="headwater-cut", daemon=True)
@@ -120,20 +130,20 @@ class Cutting:
         while (batch := self._batches.get()) is not None:
             while (start := batch.take(-1)) is not None:
                 try:
-                    batch.done.put((start, self._elsewhere(batch.slice_at(start), once=batch.once)))
+                    batch.done.put((start, self._elsewhere(batch.slice_at(start), batch.manner)))
                 except (OSError, EOFError, pickle.UnpicklingError):
                     batch.todo.append(start)
                     batch.done.put(None)
                     self._end_process()
                     break
 
-    def _elsewhere(self, texts: list[str], *, once: bool) -> list[Lanes]:
+    def _elsewhere(self, texts: list[str], manner: Manner) -> list[Lanes]:
         if self._process is None:
             command = [sys.executable, "-m", "headwater.storage._cutting"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        _send(self._process.stdin, (texts, once))
+        _send(self._process.stdin, (texts, *manner))
         lanes: list[Lanes] = pickle.load(self._process.stdout)
         return lanes
 
@@ -143,6 +153,10 @@ class Cutting:
             process.kill()
             with suppress(BrokenPipeError), process:  # what was not sent goes nowhere
                 pass
+
+
+def _cut(cutter: Cutter, texts: list[str], manner: Manner) -> list[Lanes]:
+    return (cutter.with_accents if manner.accents else cutter).cut_many(texts, once=manner.once)
 
 
 def _send(stream: IO[bytes], value: object) -> None:
@@ -155,10 +169,10 @@ def _serve(given: IO[bytes], answers: IO[bytes]) -> None:
     cutter = Cutter()
     while True:
         try:
-            texts, once = pickle.load(given)
+            texts, *manner = pickle.load(given)
         except EOFError:
             return
-        _send(answers, cutter.cut_many(texts, once=once))
+        _send(answers, _cut(cutter, texts, Manner(*manner)))
 
 
 if __name__ == "__main__":

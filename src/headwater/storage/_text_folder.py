@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import tantivy
 
+from headwater.storage._cutting import TODAY, Manner
 from headwater.storage._failures import damaged, failed
 from headwater.storage._ranking import make_schema
 from headwater.storage._read_only import IndexFolder
 
 # Grows with every change of the fields or of how they are cut. An index of an earlier release is read and written as
-# that release did, until it is made anew: there a pair that is a word stands among the words and among the pairs.
-FORMAT: Final = "headwater text index 3\n"
+# that release did, until it is made anew: there letters have their accents.
+FORMAT: Final = "headwater text index 4\n"
+FORMAT_ACCENTS: Final = "headwater text index 3\n"
+# A pair that is a word stands among the words and among the pairs.
 FORMAT_TWICE: Final = "headwater text index 2\n"
 # Without anything beside the index; it becomes the one above at the next write.
 FORMAT_BEFORE: Final = "headwater text index 1\n"
-FORMATS: Final = (FORMAT, FORMAT_TWICE, FORMAT_BEFORE)
+MANNERS: Final[Mapping[str, Manner]] = {
+    FORMAT: TODAY,
+    FORMAT_ACCENTS: Manner(once=True, accents=True),
+    FORMAT_TWICE: Manner(once=False, accents=True),
+    FORMAT_BEFORE: Manner(once=False, accents=True),
+}
 FORMAT_FILE: Final = "format"
 
 
 class TextFolder:
-    """Where a text index lies. `once` says of the one opened last that no pair in it is a word of the same chunk."""
+    """Where a text index lies. `manner` is how chunks are cut for the one opened last."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.schema = path, make_schema()
-        self.once = True
+        self.manner = TODAY
         self._folder = IndexFolder(path)
 
     def opened(self) -> Any:
@@ -45,9 +53,9 @@ class TextFolder:
             raise damaged("text", self.path, "the file 'meta.json' is missing")
         with told(self.path):
             found = self._format()
-            if found not in FORMATS:
+            if found not in MANNERS:
                 raise damaged("text", self.path, f"its format is {found[:80]!r}, wanted {FORMAT!r}")
-            self.once = found == FORMAT
+            self.manner = MANNERS[found]
             return self._folder.opened(tantivy, self.schema)
 
     def created(self) -> Any:
@@ -57,7 +65,7 @@ class TextFolder:
             # What a crash left of an earlier attempt, which ended before anything was indexed.
             for leftover in (".managed.json", "meta.json"):
                 (self.path / leftover).unlink(missing_ok=True)
-            self.once = True
+            self.manner = TODAY
             index = self._folder.opened(tantivy, self.schema)
             self._write_format(FORMAT)
             return index
@@ -67,7 +75,7 @@ class TextFolder:
         self.close()
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
-        self.once = True
+        self.manner = TODAY
 
     @property
     def must_be_opened_again(self) -> bool:
@@ -75,7 +83,7 @@ class TextFolder:
         if self._folder.is_linked:
             return True
         with told(self.path):
-            return (self._format() == FORMAT) != self.once
+            return MANNERS.get(self._format()) != self.manner
 
     def allow_beside(self) -> None:
         """Say that something is kept beside the index, which the first releases would not read."""

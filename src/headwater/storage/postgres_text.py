@@ -93,7 +93,7 @@ class PostgresTextIndex(PostgresIndex[TextTables]):
         heads = dict(zip(documents, head_terms(list(documents.values()), self._cutter), strict=True))
         texts = [chunk.searchable_text for chunk, _ in chunks]
         cut: dict[int, Mapping[str, str]] = {}
-        for start, slice_of_lanes in self._cutting.slices(texts, once=True):
+        for start, slice_of_lanes in self._cutting.slices(texts):
             for lanes, (chunk, _) in zip(slice_of_lanes, chunks[start : start + len(slice_of_lanes)], strict=True):
                 body = {lane: terms for lane, terms in zip(LANES, lanes, strict=True) if terms and not terms.isspace()}
                 cut[chunk.id] = {**heads[chunk.id >> TICKET_BITS], **body}
@@ -108,7 +108,7 @@ class PostgresTextIndex(PostgresIndex[TextTables]):
 
     def expect(self, texts: Sequence[str]) -> None:
         """These chunks' texts will come with a later `add`, in this order: work on them may begin."""
-        self._cutting.begin(texts, once=True)
+        self._cutting.begin(texts)
 
     def remove(self, tickets: Sequence[int]) -> None:
         """Drop every chunk of these tickets; unknown ones are fine."""

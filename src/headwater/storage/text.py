@@ -25,7 +25,7 @@ import tantivy
 from headwater.errors import BackendError, HomeDamaged, SettingError, UsageError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
-from headwater.storage._cutting import Cutting
+from headwater.storage._cutting import TODAY, Cutting, Manner
 from headwater.storage._fresh import Fresh, Statistics, Terms
 from headwater.storage._lanes import (
     BOOSTS,
@@ -102,7 +102,7 @@ class TantivyIndex:
         self._folder = TextFolder(self.path)
         # Of a searcher: the mean lengths of fields, and how many chunks hold a term.
         self._of_searcher: tuple[Any, dict[str, float], dict[tuple[str, str], int]] = (None, {}, {})
-        self._asked: tuple[str, bool, Question] | None = None  # the last one
+        self._asked: tuple[str, Manner, Question] | None = None  # the last one
         self._uncommitted = False
         self._cutting = Cutting(cutter)
         self._lock = threading.RLock()
@@ -130,7 +130,7 @@ class TantivyIndex:
 
     def expect(self, texts: Sequence[str]) -> None:
         """These chunks' texts will come with a later `add`, in this order: work on them may begin."""
-        self._cutting.begin(texts, once=self._folder.once)
+        self._cutting.begin(texts, self._folder.manner)
 
     def remove(self, tickets: Sequence[int]) -> None:
         """Drop every chunk of these tickets; unknown ones are fine."""
@@ -159,6 +159,10 @@ class TantivyIndex:
                     self._folder.allow_beside()
                     self._fresh.write()
 
+    @property
+    def _its_cutter(self) -> Cutter:
+        return self._cutter.with_accents if self._folder.manner.accents else self._cutter
+
     def _room(self) -> int:
         """How many more chunks may be kept beside the index before they all go into it."""
         self._check_writable()
@@ -178,7 +182,7 @@ class TantivyIndex:
                     writer.rollback()
                     writer.delete_all_documents()
                     self._fresh.forget()
-                if self._folder.once:
+                if self._folder.manner == TODAY:
                     return
             except HomeDamaged:
                 pass  # then its files go
@@ -219,9 +223,9 @@ class TantivyIndex:
     def _cut(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[tuple[int, Terms]]:
         """Chunk by chunk as the texts are cut, so that tantivy's own thread has work meanwhile."""
         documents = {chunk.id >> TICKET_BITS: document for chunk, document in chunks}
-        heads = dict(zip(documents, head_terms(list(documents.values()), self._cutter), strict=True))
+        heads = dict(zip(documents, head_terms(list(documents.values()), self._its_cutter), strict=True))
         texts = [chunk.searchable_text for chunk, _ in chunks]
-        for start, slice_of_lanes in self._cutting.slices(texts, once=self._folder.once):
+        for start, slice_of_lanes in self._cutting.slices(texts, self._folder.manner):
             pairs = chunks[start : start + len(slice_of_lanes)]
             for lanes, (chunk, _) in zip(slice_of_lanes, pairs, strict=True):
                 body = {lane: terms for lane, terms in zip(LANES, lanes, strict=True) if terms and not terms.isspace()}
@@ -327,7 +331,7 @@ class TantivyIndex:
             return []
         question = self._question(text)
         with told(self.path):
-            needed = required(all_of, self._cutter) if all_of else []
+            needed = required(all_of, self._its_cutter) if all_of else []
             return self._found(searcher, question, limit=limit, selection=selection, needed=needed)
 
     def best_score(self, text: str) -> float:
@@ -374,10 +378,10 @@ class TantivyIndex:
 
     def _question(self, text: str) -> Question:
         """The terms of a text; a search asks for its hits and then for the best score that there could be."""
-        known, once = self._asked, self._folder.once
-        if known is None or known[:2] != (text, once):
-            asked = ask(text, self._cutter, boosts=self._boosts, lanes=self._lanes, once=once)
-            known = self._asked = (text, once, asked)
+        known, manner = self._asked, self._folder.manner
+        if known is None or known[:2] != (text, manner):
+            asked = ask(text, self._its_cutter, boosts=self._boosts, lanes=self._lanes, once=manner.once)
+            known = self._asked = (text, manner, asked)
         return known[2]
 
     def _totals(self, index: Statistics) -> tuple[int, Containing]:
