@@ -79,7 +79,7 @@ class TestTurbovec(VectorIndexContract):
         (tmp_path / "index" / MARK_FILE).write_text("writing 1", "utf-8")
         started = time.monotonic()
         assert self.open_index(tmp_path / "index", shelf).tickets() == {1: 1}
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 10
 
 
 class TestTwoBits(TestTurbovec):

@@ -187,4 +187,4 @@ def test_a_hundred_passages_take_little_time() -> None:
         began = time.perf_counter()
         looker.score("How often is the screen of the pump cleaned?", hits, deadline_seconds=60.0)
         took.append(time.perf_counter() - began)
-    assert min(took) < 0.1
+    assert min(took) < 0.5

@@ -102,7 +102,7 @@ def test_a_server_that_is_away_or_says_nothing_is_told_soon(tmp_path: Path) -> N
         for one_socket in (away, silent):
             one_socket.bind(("127.0.0.1", 0))
         silent.listen()  # and never answers
-        for server, wait, told in ((away, 5.0, "refused.*`uri`"), (silent, 0.5, "Deadline.*`timeout_seconds`")):
+        for server, wait, told in ((away, 5.0, "refused.*`uri`"), (silent, 1.5, "Deadline.*`timeout_seconds`")):
             uri = f"http://127.0.0.1:{server.getsockname()[1]}"
             one = index(tmp_path, uri=uri, token="root:hush", timeout_seconds=wait)
             one.add(np.array([1 << TICKET_BITS]), np.ones((1, 8), dtype=np.float32))
@@ -110,13 +110,13 @@ def test_a_server_that_is_away_or_says_nothing_is_told_soon(tmp_path: Path) -> N
                 started = time.monotonic()
                 with pytest.raises(BackendError, match=rf"127\.0\.0\.1:\d+.*{told}") as error:
                     work()
-                assert time.monotonic() - started < 3
+                assert time.monotonic() - started < 4
                 assert "hush" not in str(error.value)
         # Who was late is not waited for again so soon, by search after search.
         started = time.monotonic()
         with pytest.raises(BackendError, match="Deadline"):
             one.refresh()
-        assert time.monotonic() - started < 0.4
+        assert time.monotonic() - started < 1.4
 
 
 def test_without_the_client_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
