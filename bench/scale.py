@@ -90,7 +90,8 @@ class Process:
 
 def measure(corpus: Corpus, homes: Path, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Build every store, open all of them, ask them in turn, then change them."""
-    python = {store: options.peer_python for store in STORES} | {"headwater": sys.executable}
+    own = {store: sys.executable for store in options.stores if store.startswith("headwater")}
+    python = dict.fromkeys(options.stores, options.peer_python) | own
     every_core = os.sched_getaffinity(0)
     found: dict[str, dict[str, Any]] = {}
     open_stores: dict[str, Process] = {}

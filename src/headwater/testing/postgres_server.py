@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +44,13 @@ SETTINGS: Final = {
 
 
 class PostgresServer:
-    """A server of our own in a folder of its own. `url` makes a database; `stop` may be followed by `start`."""
+    """A server of our own in a folder of its own, with `settings` over those above.
 
-    def __init__(self) -> None:
+    `url` makes a database; `stop` may be followed by `start`.
+    """
+
+    def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = {**SETTINGS, **(settings or {})}
         self.password = secrets.token_hex(8)
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -139,7 +144,7 @@ class PostgresServer:
 
     def _came_up(self) -> bool:
         assert self._folder is not None
-        options = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         command = [str(self._programs / "bin" / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
