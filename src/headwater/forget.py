@@ -7,7 +7,7 @@ of every file. It costs as much as writing the indexes and the catalog once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,11 +45,10 @@ def forget(home: Home, records: Sequence[Record]) -> Forgotten:
     Raises HomeLocked while another process writes or reindexes; then nothing is erased but what a second call finishes.
     """
     every = {one.id: one for record in records for one in _all_of(home, record)}
-    ids = list(every)
     with home.intake.waiting():
         spaces = _drop_others(home)
         home.intake.remove(list(every.values()))
-        answers, searches = _forget_what_was_said(home, ids)
+        answers, searches = _forget_what_was_said(home, every)
         _look_no_more(home, list(every.values()))
         _rewrite_indexes(home)
         scrub_catalog(home.catalog)
@@ -80,7 +79,8 @@ def _drop_others(home: Home) -> int:
         raise UsageError(f"a reindex is under way: {error}; forget documents when it has ended") from error
 
 
-def _forget_what_was_said(home: Home, ids: Sequence[str]) -> tuple[int, int]:
+def _forget_what_was_said(home: Home, records: Mapping[str, Record]) -> tuple[int, int]:
+    ids = list(records)
     conversations = home.home / CONVERSATIONS_FILE
     whose = dict.fromkeys((*owners(conversations, "answer"), *owners(conversations, "conversation")))
     answers = sum(Conversations(conversations, owner=owner).forget(ids) for owner in whose)
@@ -92,6 +92,7 @@ def _forget_what_was_said(home: Home, ids: Sequence[str]) -> tuple[int, int]:
         ledger.jobs.forget(ids)
         ledger.outbox.forget(ids)
         ledger.originals.drop(ids)
+        ledger.files.forget((record.owner, record.uri) for record in records.values())
     finally:
         ledger.close()
     return answers, searches

@@ -17,10 +17,10 @@ from time import perf_counter
 import numpy as np
 
 from headwater.errors import BackendError, SourceError
-from headwater.prepare import Preparation, Stages, labels_digest
+from headwater.prepare import Preparation, Stages, Unwanted, labels_digest
 from headwater.protocols import Catalog, Chunker, Embedder, Parser, TextIndex, VectorIndex
 from headwater.selection import MAX_CHUNKS, TICKET_BITS
-from headwater.types import Blob, Change, Chunk, Document, Matrix, Space, Version, document_id, text_hash
+from headwater.types import Blob, Change, Chunk, Document, Matrix, Space, Vector, Version, document_id, text_hash
 
 # Changes claimed at a time: enough to fill batches, few enough that their labels fit in memory whatever the corpus.
 CLAIM = 10_000
@@ -42,6 +42,9 @@ TELL_SECONDS = 0.5
 # Where searches are to come first, so many chunks go into the text index at a time: a search that wants to see what was
 # just stored waits for one such slice, some hundredths of a second, and not for a batch.
 SLICE_CHUNKS = 128
+# So many texts at least are given to an embedder that takes long for them, and then it is looked whether to go on: few
+# seconds for most, and enough that the requests of a remote one overlap.
+EMBED_TEXTS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,15 @@ class Indexer:
         self._prepare = Preparation(catalog=catalog, read=read, parser=parser, cut=self.cut, stages=self.stages)
 
     @property
+    def unwanted(self) -> Unwanted:
+        """Which documents are to be left undone; looked at between pieces of work, until a version is stored."""
+        return self._prepare.unwanted
+
+    @unwanted.setter
+    def unwanted(self, given: Unwanted) -> None:
+        self._prepare.unwanted = given
+
+    @property
     def stage_seconds(self) -> Mapping[str, float]:
         """What each stage took so far, over all processes."""
         return self.stages.seconds
@@ -97,7 +109,7 @@ class Indexer:
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> int:
         """Apply every open change; return how many there were."""
         self._get_ready()
-        done = self._prepare.count = self._chunks = 0
+        done = self._chunks = 0
         while changes := self.catalog.claim(CLAIM):
             total = done + self.catalog.pending()
             done = self._apply(self._prepare.versions(changes), done, total, on_progress)
@@ -106,7 +118,7 @@ class Indexer:
     def load(self, documents: Iterable[Document], on_progress: Callable[[Progress], None] | None = None) -> int:
         """Take in documents that are parsed already; when it returns, all of them are stored."""
         self._get_ready()
-        self._prepare.count = self._chunks = 0
+        self._chunks = 0
         return self._apply(self._drawn(documents), 0, 0, on_progress)
 
     def sweep(self) -> int:
@@ -123,6 +135,7 @@ class Indexer:
             self.vectors.expect()
         self.text.refresh()
         self.vectors.refresh()
+        self._prepare.begin()
 
     # ------------------------------------------------------------------------------------- one version
 
@@ -171,6 +184,7 @@ class Indexer:
         with (
             ThreadPoolExecutor(1, thread_name_prefix="headwater-prepare") as ahead,
             ThreadPoolExecutor(1, thread_name_prefix="headwater-commit") as behind,
+            self._prepare.halting(),
         ):
             upcoming = ahead.submit(next, batches, None)
             while True:
@@ -180,9 +194,10 @@ class Indexer:
                     break
                 upcoming = ahead.submit(next, batches, None)
                 ready, unchanged = batch
-                uri = (ready[-1].change if ready else unchanged[-1]).uri
+                uri = next((change.uri for change in (*(one.change for one in ready[-1:]), *unchanged[-1:])), "")
                 if on_progress is not None:
                     on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
+                ready = self._prepare.wanted(ready)  # from here on it is too late to stop them
                 dead = self.catalog.dead()
                 self.store_in_indexes(ready, dead)
                 if stored is not None:
@@ -228,14 +243,14 @@ class Indexer:
             if enough or elapsed >= BATCH_SECONDS:
                 began = perf_counter()
                 self.stages.now = ("embed", self.stages.now[1])
-                embedded = self.embedded(ready)
+                embedded = self.embedded(self._prepare.wanted(ready))
                 limit = self._next_limit(limit, perf_counter() - began)
                 seconds = min(2 * seconds, BATCH_SECONDS)
                 yield embedded, unchanged
                 ready, unchanged, chunks, chars = [], [], 0, 0
                 started = since = perf_counter()
-        if ready or unchanged:
-            yield self.embedded(ready), unchanged
+        if (ready or unchanged) and not self._prepare.halted:
+            yield self.embedded(self._prepare.wanted(ready)), unchanged
 
     def _next_limit(self, limit: int, embedding_seconds: float) -> int:
         """Batches grow while embedding is quick and shrink while it is slow: what a crash loses is one batch."""
@@ -244,8 +259,11 @@ class Indexer:
         return min(4 * limit, self.batch_chunks) if embedding_seconds < SLOW_SECONDS / 4 else limit
 
     def embedded(self, versions: list[Version]) -> list[Version]:
-        """The same versions with a vector for every chunk; a text that was embedded before is not embedded again."""
-        texts = [chunk.searchable_text for version in versions for chunk in version.indexed]
+        """The same versions with a vector for every chunk; a text that was embedded before is not embedded again.
+
+        What nobody wants any more in the middle of it is left out.
+        """
+        texts = _texts_of(versions)
         if not texts:
             return versions
         if hasattr(self.text, "expect"):  # an index with work of its own to do can begin it now
@@ -254,15 +272,47 @@ class Indexer:
             hashes = [text_hash(text) for text in texts]
             known = self.catalog.known_vectors(hashes, self.space)
             new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
-            if new:
-                fresh = self.embedder.embed(list(new.values()), "passage")
-                self._check_vectors(fresh, len(new))
-                known.update(zip(new, fresh, strict=True))
+            step = self._texts_at_once(len(new))
             # A first ingest knows nothing and repeats nothing: the rows are in order already.
-            matrix = fresh if len(new) == len(texts) else np.stack([known[key] for key in hashes])
+            if step >= len(new) == len(texts):
+                matrix = self._embed(texts)
+            else:
+                kept = self._learn(new, known, versions=versions, step=step)
+                if len(kept) < len(versions):
+                    versions, hashes = kept, [text_hash(text) for text in _texts_of(kept)]
+                if not hashes:
+                    return versions
+                matrix = np.stack([known[key] for key in hashes])
         rows = np.cumsum([len(version.indexed) for version in versions])[:-1]
         parts = np.split(matrix, rows)
         return [replace(v, vectors=part) if len(part) else v for v, part in zip(versions, parts, strict=True)]
+
+    def _texts_at_once(self, count: int) -> int:
+        """All of them, but for an embedder that takes long: one that says so wants its work to be safe often, too."""
+        if not hasattr(self.embedder, "commit_texts"):
+            return count
+        return max(EMBED_TEXTS, getattr(self.embedder, "at_once", 0))
+
+    def _learn(
+        self, new: Mapping[bytes, str], known: dict[bytes, Vector], *, versions: list[Version], step: int
+    ) -> list[Version]:
+        """Put the vectors of new texts into `known`, a step at a time; the versions that are still wanted then."""
+        left = list(new)
+        while left:
+            if self._prepare.halted:
+                raise BackendError("the run was broken off while texts were embedded; the changes are still open")
+            some, left = left[:step], left[step:]
+            known.update(zip(some, self._embed([new[key] for key in some]), strict=True))
+            kept = self._prepare.wanted(versions)
+            if len(kept) < len(versions):
+                versions, still = kept, {text_hash(text) for text in _texts_of(kept)}
+                left = [key for key in left if key in still]
+        return versions
+
+    def _embed(self, texts: list[str]) -> Matrix:
+        vectors = self.embedder.embed(texts, "passage")
+        self._check_vectors(vectors, len(texts))
+        return vectors
 
     def _check_vectors(self, vectors: Matrix, count: int) -> None:
         if vectors.shape != (count, self.embedder.dim):
@@ -320,6 +370,10 @@ class Indexer:
                 ids = np.array([chunk.id for version in filled for chunk in version.indexed], dtype=np.int64)
                 self.vectors.add(ids, np.concatenate([version.vectors for version in filled]))
             self.vectors.flush()
+
+
+def _texts_of(versions: Sequence[Version]) -> list[str]:
+    return [chunk.searchable_text for version in versions for chunk in version.indexed]
 
 
 def _handfuls(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from headwater.config import SECRET, Config, Setting
-from headwater.errors import UsageError
 from headwater.protocols import Catalog
 from headwater.storage.lock import HomeLock
 
@@ -24,6 +23,9 @@ CATALOG_FILE: Final = "catalog.sqlite"
 SERVED: Final = "postgres"
 # Index sections that follow the catalog, and the keys that they take from it.
 FOLLOWING: Final = ("text_index", "vector_index")
+STORES: Final = ("catalog", *FOLLOWING)
+# What a store in a server is called in the settings, whichever store it is.
+SERVERS: Final = (SERVED, "milvus")
 INHERITED: Final = ("url", "schema")
 NOT_SHOWN: Final = "(not shown)"
 # The password of an address: postgresql://name:password@host/database, ?password=..., or host=... password=...
@@ -113,10 +115,17 @@ def identity_of(catalog: Catalog) -> list[int] | None:
     return catalog.identity() if isinstance(catalog, Served) else None
 
 
-def refuse_served(config: Config, *, what: str, instead: str) -> None:
-    """Raise where a catalog in a server cannot be had in a file."""
-    if is_served(config):
-        raise UsageError(f"{what} needs a catalog in the home's folder, got catalog.use = {SERVED!r}; {instead}")
+def in_servers(config: Config) -> tuple[str, ...]:
+    """The sections whose stores are in a server, and not in the home's folder."""
+    every = following(config)
+    return tuple(section for section in STORES if every.component_name(section) in SERVERS)
+
+
+def embedded(config: Config) -> Config:
+    """The settings, with every store in the home's folder."""
+    away = in_servers(config)
+    kept = {name: setting for name, setting in config.settings.items() if name.partition(".")[0] not in away}
+    return replace(config, settings=kept)
 
 
 def veiled(name: str, setting: Setting) -> Setting:

@@ -15,6 +15,7 @@ from headwater.types import Document, Meta
 # Properties of a document that say how it is to be cut.
 STRATEGY: Final = "strategy"
 CHUNK_SIZE: Final = "chunk_size"
+CHUNK_OVERLAP: Final = "chunk_overlap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +28,20 @@ class Cost:
     output_tokens: int = 0
 
 
-def asked_for(chunker: Chunker, *, strategy: str = "", chunk_size: int = 0) -> Meta:
+def asked_for(chunker: Chunker, *, strategy: str = "", chunk_size: int = 0, chunk_overlap: int | None = None) -> Meta:
     """The properties that ask for it; refused where the name is unknown or the home cuts all documents alike."""
-    asked = {STRATEGY: strategy} if strategy else {}
-    return check(chunker, {**asked, CHUNK_SIZE: chunk_size} if chunk_size else asked)
+    asked: dict[str, str | int] = {STRATEGY: strategy} if strategy else {}
+    if chunk_size:
+        asked[CHUNK_SIZE] = chunk_size
+    if chunk_overlap is not None:
+        asked[CHUNK_OVERLAP] = chunk_overlap
+    return check(chunker, asked)
 
 
 def check(chunker: Chunker, meta: Meta) -> Meta:
     """The same properties, or an error that lists the strategies there are."""
-    strategy, size = meta.get(STRATEGY), meta.get(CHUNK_SIZE)
-    if strategy is None and size is None:
+    strategy, size, overlap = meta.get(STRATEGY), meta.get(CHUNK_SIZE), meta.get(CHUNK_OVERLAP)
+    if strategy is None and size is None and overlap is None:
         return meta
     known = getattr(chunker, "strategies", ())
     if not known:
@@ -48,6 +53,8 @@ def check(chunker: Chunker, meta: Meta) -> Meta:
         raise UsageError(f"no strategy is named {strategy!r}; there are: {', '.join(sorted(known))}")
     if size is not None and (type(size) is not int or size < 1):
         raise UsageError(f"the chunk size must be a whole number of at least 1, got {size!r}")
+    if overlap is not None and (type(overlap) is not int or type(size) is not int or not 0 <= overlap < size):
+        raise UsageError(f"the chunk overlap must be from 0 to below the chunk size, got {overlap!r} of {size!r}")
     return meta
 
 

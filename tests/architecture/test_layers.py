@@ -12,7 +12,7 @@ SRC = Path(__file__).parents[2] / "src" / "headwater"
 # A module may import from layers strictly below its own.
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"characters", "forms", "places"},
+    {"characters", "forms", "places", "wanted"},
     {"filters", "tokens", "selection", "clean", "kinds", "mend", "settings_file", "spellings"},
     {"asked", "highlight", "likeness", "statements", "wording", "facts", "markers", "swaps"},
     {"documents", "messages"},
@@ -47,7 +47,9 @@ LAYERS: list[set[str]] = [
     {"forget"},
     {"contents"},
     {"build"},
-    {"archive", "copying", "refresh", "evaluate", "testing", "adapters"},
+    {"comparing", "copying", "pack_file"},
+    {"archive"},
+    {"merging", "refresh", "evaluate", "testing", "adapters"},
     {"server"},
     {"commands"},
     {"cli"},

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.testing.chat_server import ChatServer
+from headwater.testing.openai_server import OpenAIServer
 from headwater.testing.web_server import Site
 
 pytestmark = pytest.mark.system
@@ -25,6 +26,12 @@ robots = false
 model = "tiny"
 base_url = "{url}"
 max_retries = 0
+"""
+EMBEDDER = """[embed]
+use = "openai"
+base_url = "{url}"
+model = "m"
+dimensions = {dim}
 """
 READY = "document.querySelectorAll('[data-state=completed]').length"
 
@@ -353,6 +360,48 @@ def test_a_collection_is_made_asked_and_deleted_with_undo(page: Any, workshop: A
     page.get_by_text("ponds with 1 document is being deleted").wait_for()
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("link", name="Frogs").wait_for()
+
+
+def test_what_is_being_read_is_stopped(tmp_path: Path, serve: Any, opened: Any) -> None:
+    home, paper = tmp_path / "home", tmp_path / "pump.md"
+    home.mkdir()
+    with OpenAIServer(script=["wait"] * 100) as slow:
+        (home / "headwater.toml").write_text(EMBEDDER.format(url=slow.url, dim=slow.dim), encoding="utf-8")
+        served = serve(home)
+        page = opened(served)
+
+        def add(text: str) -> Any:
+            paper.write_text(text, encoding="utf-8")
+            page.goto(f"{served.url}/#/library")
+            with page.expect_file_chooser() as chooser:
+                page.get_by_role("button", name="Add files").first.click()
+            chooser.value.set_files([str(paper)])
+            assert slow.waiting.wait(60)
+            return page.locator("tbody tr").filter(has_text="pump.md")
+
+        row = add("# Pump\n\nThe pump moves water.")
+        row.get_by_text("Found by words").wait_for(timeout=40_000)
+        row.get_by_role("button", name="Actions").click()
+        page.get_by_role("button", name="Stop reading").click()
+        page.goto(f"{served.url}/#/system")
+        job = page.locator(".timeline li").filter(has_text="pump.md")
+        job.get_by_text("Stopping", exact=True).wait_for(timeout=40_000)
+        slow.released.set()
+        job.get_by_text("Cancelled", exact=True).wait_for(timeout=40_000)
+        assert "stopped as asked" in job.inner_text()
+        job.get_by_role("button", name="Try again").click()
+        job.get_by_text("Ready", exact=True).wait_for(timeout=40_000)
+
+        slow.released.clear()
+        slow.waiting.clear()
+        row = add("# Pump\n\nThe pump moves oil.")
+        row.get_by_role("button", name="Stop reading").click()  # beside how far it is
+        slow.released.set()
+        row.get_by_text("Ready", exact=True).wait_for(timeout=40_000)
+        row.get_by_role("link").click()
+        page.get_by_text("The pump moves water.").first.wait_for()  # as it was before
+        page.context.close()
+        served.stop()
 
 
 def test_a_server_that_is_gone_is_said_so_everywhere(tmp_path: Path, serve: Any, opened: Any) -> None:

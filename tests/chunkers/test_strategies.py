@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from headwater import strategies
 from headwater.chunkers.auto import STRATEGIES, AutoChunker
 from headwater.chunkers.hierarchical import HierarchicalChunker
 from headwater.chunkers.meta import MetaChunker
@@ -13,7 +14,7 @@ from headwater.chunkers.recursive import RecursiveChunker
 from headwater.chunkers.semantic import SemanticChunker
 from headwater.chunkers.sentence import SentenceChunker
 from headwater.chunkers.whole import WholeChunker, is_faq
-from headwater.errors import SettingError
+from headwater.errors import SettingError, UsageError
 from headwater.models.hashed import HashedEmbedder
 from headwater.parsers.markdown import MarkdownParser
 from headwater.tokens import count_tokens
@@ -297,6 +298,26 @@ def test_a_document_may_have_a_size_of_its_own(strategy: str) -> None:
     text = "A sentence of seven words or so.\n" * 100
     chunks = auto.chunk(Document(uri="a", text=text, meta={"strategy": strategy, "chunk_size": 40}))
     assert {count_tokens(chunk.text) <= 40 for chunk in chunks if chunk.parent or strategy != "hierarchical"} == {True}
+
+
+@pytest.mark.parametrize("overlap", [0, 20])
+def test_a_document_may_have_an_overlap_of_its_own(overlap: int) -> None:
+    text = "A sentence of seven words or so.\n" * 100
+    told = {"strategy": "recursive", "chunk_size": 40, "chunk_overlap": overlap}
+    chunks = AutoChunker().chunk(Document(uri="a", text=text, meta=told))
+    right = RecursiveChunker(size=40, overlap=overlap).chunk(Document(uri="a", text=text))
+    assert [chunk.span for chunk in chunks] == [chunk.span for chunk in right]
+    assert chunks != AutoChunker().chunk(Document(uri="a", text=text, meta={**told, "chunk_overlap": "some"}))
+
+
+def test_an_overlap_that_cannot_be_is_refused() -> None:
+    asked = strategies.asked_for(AutoChunker(), chunk_size=40, chunk_overlap=0)
+    assert asked == {"chunk_size": 40, "chunk_overlap": 0}
+    for size, overlap in ((40, 40), (40, -1), (0, 10)):
+        with pytest.raises(UsageError, match="chunk overlap must be from 0 to below the chunk size"):
+            strategies.asked_for(AutoChunker(), chunk_size=size, chunk_overlap=overlap)
+    with pytest.raises(UsageError, match="cuts every document alike"):
+        strategies.asked_for(RecursiveChunker(), chunk_size=40, chunk_overlap=10)
 
 
 def test_one_fingerprint_for_all_that_it_may_choose() -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.archive import FORMAT, MANIFEST, pack, unpack, verify
+from headwater.archive import pack, unpack
 from headwater.errors import HomeDamaged, HomeTooNew, NotFound, UsageError
+from headwater.pack_file import FORMAT, MANIFEST, verify
 from headwater.refresh import subscribe
 from headwater.storage.ledger import Ledger, Original
 from headwater.storage.subscriptions import Subscriptions

@@ -73,6 +73,28 @@ def test_the_worst_a_parser_can_do_is_one_error_with_a_reason(what: str, shared:
     assert shared.submit(blob("fine after it"), HOSTILE).result().document.text == "fine after it"
 
 
+@pytest.mark.usefixtures("shared")
+def test_one_document_is_ended_and_the_others_go_on() -> None:
+    """The worker is killed; who waits is told, and nothing is tried again."""
+    sandbox = Sandbox(replace(LIMITS, wall_seconds=600.0, cpu_seconds=600), processes=2)
+    try:
+        given, same = blob("loop please"), blob("loop please")
+        parsing, other = sandbox.submit(given, HOSTILE), sandbox.submit(same, HOSTILE)
+        while len(sandbox.current()) < 2:
+            assert not parsing.done() and not other.done()
+            time.sleep(0.02)
+        at_it = [worker for worker, held in sandbox._busy.items() if held is given]
+        sandbox.end(given)
+        with pytest.raises(SourceError, match="was stopped"):
+            parsing.result()
+        assert [worker._process.poll() for worker in at_it] == [-signal.SIGKILL]
+        assert not other.done() and sandbox.started == 2
+        sandbox.end(given)  # nobody is at it any more
+        assert sandbox.submit(blob("fine after it"), HOSTILE).result().document.text == "fine after it"
+    finally:
+        sandbox.close()
+
+
 def test_a_loop_ends_with_its_processor_time(shared: Sandbox) -> None:
     sandbox = Sandbox(replace(LIMITS, wall_seconds=60.0, cpu_seconds=1), processes=1)
     try:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from headwater.build import open_home
 from headwater.cli import cli
 from headwater.effective import effective_settings
-from headwater.errors import BackendError, HeadwaterError, HomeLocked, SettingError, UsageError
+from headwater.errors import BackendError, HeadwaterError, HomeLocked, SettingError
 from headwater.sample import copy_to, questions
 from headwater.storage.postgres import PostgresCatalog
 from headwater.testing.command import headwater
@@ -75,8 +75,9 @@ def test_every_verb_works_over_postgresql(
     assert run("reindex", *at)["documents"] == 3
     assert "26 weeks" in run("search", "parental leave weeks", *at)["hits"][0]["text"]
     assert run("check", *at)["problems"] == []
-    with pytest.raises(UsageError, match="pg_dump"):
-        run("pack", str(tmp_path / "home.zip"), *at)
+    assert run("pack", str(tmp_path / "home.zip"), *at)["documents"] == 3
+    there = run("unpack", str(tmp_path / "home.zip"), "--diff", *at)
+    assert (there["same"], there["different"], there["only_in_pack"], there["settings"]) == (3, [], [], [])
 
 
 def test_the_sample_is_answered_as_over_sqlite(home: str, tmp_path: Path) -> None:

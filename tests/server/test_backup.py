@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 
 import headwater
-from headwater.archive import verify
+from headwater.pack_file import verify
 from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger
 from headwater.testing.command import headwater as command

@@ -163,7 +163,9 @@ def test_the_most_urgent_job_comes_first(tmp_path: Path) -> None:
     ledger.jobs.prioritise(ids[0], 9)
     taken = [job.id for job in ledger.jobs.take("w", limit=4, kinds=("put",))]
     assert taken == [ids[0], ids[2], ids[5], ids[1]]
-    assert not ledger.jobs.cancel(ids[2]) and ledger.jobs.cancel(ids[4])
+    asked, ended = ledger.jobs.cancel(ids[2]), ledger.jobs.cancel(ids[4])
+    assert asked is not None and (asked.state, bool(asked.stop)) == ("processing", True)
+    assert ended is not None and ended.state == "cancelled"
     assert ledger.jobs.recover(kinds=("put",)) == 4
     ledger.close()
 

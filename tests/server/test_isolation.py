@@ -147,6 +147,8 @@ def any_request(chance: random.Random, chats: list[str], conversations: list[str
     if chance.random() < 0.2:
         narrowed["document_ids"] = [any_document(chance)]
     stream, id = chance.random() < 0.5, any_document(chance)
+    whose = (chance.choice(OWNERS), chance.choice(COLLECTIONS))
+    store, file = dataset_id(*whose), document_id(*whose, "text:/note-1")
     kept = chance.choice([*conversations, ""])
     ways: list[tuple[str, str, Any]] = [
         (
@@ -186,6 +188,12 @@ def any_request(chance: random.Random, chats: list[str], conversations: list[str
         ("GET", "/api/v1/datasets?page_size=1000", None),
         ("GET", "/api/v1/status", None),
         ("POST", "/api/v1/matches", {"question": question, "texts": [question]}),
+        ("POST", f"/v1/vector_stores/{store}/search", {"query": question, "where": where, "max_num_results": 50}),
+        ("GET", "/v1/vector_stores?limit=100", None),
+        ("GET", f"/v1/vector_stores/{store}/files?limit=100", None),
+        ("GET", f"/v1/vector_stores/{store}/files/{file}/content", None),
+        ("GET", f"/v1/files/{file}/content", None),
+        ("GET", "/v1/files", None),
     ]
     return chance.choice(ways)
 
@@ -200,7 +208,7 @@ def test_no_protocol_and_no_list_has_a_foreign_row(askers: list[Asker]) -> None:
         assert own.client.post("/api/v1/feedback", json=asked).status_code == 200
     conversations: list[str] = []
     found: dict[str, int] = {}
-    for _ in range(300):
+    for _ in range(400):
         asker = chance.choice(askers)
         method, path, body = any_request(chance, chats, conversations)
         headers = {"Accept": "application/json, text/event-stream"}
@@ -222,6 +230,8 @@ def test_no_protocol_and_no_list_has_a_foreign_row(askers: list[Asker]) -> None:
     for key in ("/v1/chat/completions", "/api/chat", "/mcp", "/api/v1/conversations", "/api/v1/chats/…/completions"):
         assert found.get(key), found
     for key in ("/api/v1/history", "/api/v1/feedback", "/api/v1/documents/…/stretch", "/api/v1/documents/…/passages"):
+        assert found.get(key), found
+    for key in ("/v1/vector_stores/…/search", "/v1/vector_stores/…/files/…/content", "/v1/files/…/content"):
         assert found.get(key), found
     assert conversations
 
@@ -277,6 +287,42 @@ def test_every_id_of_somebody_else_is_unknown(askers: list[Asker]) -> None:
     assert checked > 100
 
 
+def test_no_vector_store_and_no_file_of_somebody_else_is_known(askers: list[Asker]) -> None:
+    """Also a file that was sent and is in no store yet: it belongs to the reach of the key that sent it."""
+    sent = {}
+    for asker in askers:
+        files = {"file": ("note.txt", f"sent by {asker.owner}".encode())}
+        told = asker.client.post("/v1/files", files=files, data={"purpose": "assistants"}).json()
+        sent[told["id"]] = asker
+    whole = {asker.owner: asker for asker in askers[::-1] if len({one for _, one in asker.may_see}) == len(COLLECTIONS)}
+    for asker in askers:
+        for owner, name in itertools.product(OWNERS, COLLECTIONS):
+            store, id = f"/v1/vector_stores/{dataset_id(owner, name)}", document_id(owner, name, "text:/note-1")
+            seen = (owner, name) in asker.may_see
+            routes = [store, f"{store}/files", f"{store}/files/{id}", f"{store}/files/{id}/content"]
+            for route in (*routes, f"/v1/files/{id}", f"/v1/files/{id}/content"):
+                answer = asker.client.get(route)
+                assert answer.status_code == (200 if seen else 404), (asker.owner, route, answer.text)
+                unknown = route.replace(dataset_id(owner, name), "0" * 20).replace(id, "1" * 20)
+                told = asker.client.get(unknown).json()["error"]["message"]
+                said = told.replace("0" * 20, dataset_id(owner, name)).replace("1" * 20, id)
+                assert seen or answer.json()["error"]["message"] == said
+            answer = asker.client.post(f"{store}/search", json={"query": "secret"})
+            assert answer.status_code == (200 if seen else 404), answer.text
+        listed = {one["id"] for one in asker.client.get("/v1/files").json()["data"]}
+        own = {
+            id for id, by in sent.items() if by is asker or (whole[asker.owner] is asker and by.owner == asker.owner)
+        }
+        assert listed == own
+        for id in sent:
+            for route in (f"/v1/files/{id}", f"/v1/files/{id}/content"):
+                assert asker.client.get(route).status_code == (200 if id in own else 404)
+            if id not in own:
+                assert asker.client.delete(f"/v1/files/{id}").status_code == 404
+    for id, asker in sent.items():
+        assert asker.client.delete(f"/v1/files/{id}").status_code == 200
+
+
 def test_nobody_changes_what_is_somebody_elses(askers: list[Asker]) -> None:
     for asker in askers:
         for owner, name in itertools.product(OWNERS, COLLECTIONS):
@@ -299,6 +345,17 @@ def test_nobody_changes_what_is_somebody_elses(askers: list[Asker]) -> None:
                 send(
                     "POST", "/api/v1/ingest/text", json={"uri": "u", "text": "t", "dataset_id": dataset_id(owner, name)}
                 ),
+            ]
+            store = f"/v1/vector_stores/{dataset_id(owner, name)}"
+            answers += [
+                send("POST", store, json={"name": "mine"}),
+                send("DELETE", store),
+                send("POST", f"{store}/files", json={"file_id": id}),
+                send("POST", f"{store}/files/{id}", json={"attributes": {"mine": True}}),
+                send("DELETE", f"{store}/files/{id}"),
+                send("POST", f"{store}/file_batches", json={"file_ids": [id]}),
+                send("POST", f"{store}/file_batches/batch-1/cancel"),
+                send("DELETE", f"/v1/files/{id}"),
             ]
             assert [one.status_code for one in answers] == [refused] * len(answers), [one.text for one in answers]
 

@@ -42,6 +42,30 @@ def test_what_was_asked_about_other_collections_is_not_listed(clients: dict[str,
     assert "pump" in clients["narrow"].get(path).text
 
 
+def test_vector_stores_and_files_are_those_of_its_collections(clients: dict[str, httpx2.Client]) -> None:
+    wide, narrow = clients["wide"], clients["narrow"]
+    stores = {one["name"]: one["id"] for one in wide.get("/v1/vector_stores").json()["data"]}
+    assert set(stores) == {"open", "closed"}
+    assert [one["name"] for one in narrow.get("/v1/vector_stores").json()["data"]] == ["open"]
+    files = {"file": (f"{SECRET}.md", f"The {SECRET} wakes up.".encode())}
+    sent = wide.post("/v1/files", files=files, data={"purpose": "assistants"}).json()["id"]
+    asked = {"query": f"Where does the {SECRET} sleep?"}
+    for path in (
+        "/v1/files",
+        f"/v1/files/{sent}",
+        f"/v1/files/{sent}/content",
+        f"/v1/vector_stores/{stores['closed']}",
+    ):
+        assert SECRET not in narrow.get(path).text
+    assert SECRET in wide.get("/v1/files").text
+    assert narrow.post(f"/v1/vector_stores/{stores['closed']}/search", json=asked).status_code == 404
+    assert SECRET not in str(narrow.post(f"/v1/vector_stores/{stores['open']}/search", json=asked).json()["data"])
+    assert SECRET in str(wide.post(f"/v1/vector_stores/{stores['closed']}/search", json=asked).json()["data"])
+    put = narrow.post(f"/v1/vector_stores/{stores['open']}/files", json={"file_id": sent})
+    assert put.status_code == 404 and narrow.delete(f"/v1/files/{sent}").status_code == 404
+    assert wide.delete(f"/v1/files/{sent}").status_code == 200
+
+
 def test_counts_are_those_of_its_collections(clients: dict[str, httpx2.Client]) -> None:
     found = {name: client.get("/api/v1/status").json()["data"] for name, client in clients.items()}
     assert (found["wide"]["documents"], found["narrow"]["documents"]) == (2, 1)

@@ -52,9 +52,13 @@ def ground(server: Running, key: str) -> dict[str, str]:
         passages = client.get(f"/api/v1/datasets/{dataset}/documents/{document['id']}/chunks").json()["data"]["chunks"]
         chat = client.post("/api/v1/chats", json={"name": name, "dataset_ids": [dataset]}).json()["data"]["id"]
         session = client.post(f"/api/v1/chats/{chat}/sessions", json={}).json()["data"]["id"]
-    ids = {"dataset_id": dataset, "document_id": document["id"], "job_id": document["job_id"]}
-    said = {"chat_id": chat, "session_id": session, "conversation_id": session}
-    return {**ids, **said, "chunk_id": passages[0]["id"]}
+        ids = {"dataset_id": dataset, "document_id": document["id"], "job_id": document["job_id"]}
+        said = {"chat_id": chat, "session_id": session, "conversation_id": session}
+        files = {"file": ("b.md", b"# Stone\n\nThe weir is of stone.")}
+        sent = client.post("/v1/files", files=files, data={"purpose": "assistants"}).json()["id"]
+        batch = client.post(f"/v1/vector_stores/{dataset}/file_batches", json={"file_ids": [sent]}).json()["id"]
+    stored = {"vector_store_id": dataset, "file_id": sent, "batch_id": batch}
+    return {**ids, **said, **stored, "chunk_id": passages[0]["id"]}
 
 
 def send(schema: Any, server: Running, *, examples: int) -> Counter[int]:

@@ -32,6 +32,7 @@ from headwater.types import Chunk, Document
 # Properties of a document that say how it is to be cut.
 STRATEGY: Final = "strategy"
 CHUNK_SIZE: Final = "chunk_size"
+CHUNK_OVERLAP: Final = "chunk_overlap"
 STRATEGIES: Final = (
     *("recursive", "sentence", "semantic", "meta", "contextual", "hierarchical", "whole", "code", "rows"),
     *("technical", "long", "faq"),
@@ -74,7 +75,7 @@ class AutoChunker:
         self._collections = dict(sorted((collections or {}).items()))
         for collection, name in self._collections.items():
             check_strategy(name, f"chunk.collections.{collection}")
-        self._made: dict[tuple[str, int], Chunker] = {}
+        self._made: dict[tuple[str, int, int | None], Chunker] = {}
         plain = self._chunker("recursive", 0)
         table = f" collections={json.dumps(self._collections, ensure_ascii=False)}" if self._collections else ""
         self.fingerprint = f"auto/1 ({plain.fingerprint}){table}"
@@ -92,8 +93,11 @@ class AutoChunker:
 
     def chosen(self, document: Document) -> Chunker:
         """What cuts this document."""
-        size = document.meta.get(CHUNK_SIZE, 0)
-        return self._chunker(self.strategy(document), size if type(size) is int and size > 0 else 0)
+        size, overlap = document.meta.get(CHUNK_SIZE), document.meta.get(CHUNK_OVERLAP)
+        if type(size) is not int or size < 1:
+            return self._chunker(self.strategy(document), 0)
+        own = overlap if type(overlap) is int and 0 <= overlap < size else None
+        return self._chunker(self.strategy(document), size, own)
 
     def remarks(self, document: Document) -> tuple[str, ...]:
         """What the reader of a document should know about how it was cut."""
@@ -109,16 +113,16 @@ class AutoChunker:
         chosen = self.chosen(document)
         return chosen.estimate(document) if isinstance(chosen, ContextualChunker) else Estimate()
 
-    def _chunker(self, name: str, size: int) -> Chunker:
-        made = self._made.get((name, size))
+    def _chunker(self, name: str, size: int, overlap: int | None = None) -> Chunker:
+        made = self._made.get((name, size, overlap))
         if made is None:
-            made = self._made[name, size] = self._make(name, size)
+            made = self._made[name, size, overlap] = self._make(name, size, overlap)
         return made
 
-    def _make(self, name: str, asked: int) -> Chunker:
-        """With a size of the document's own, a share of it is repeated; else the settings say how much."""
+    def _make(self, name: str, asked: int, repeated: int | None) -> Chunker:
+        """With a size of the document's own, so much or a share of it is repeated; else the settings say how much."""
         size, unit, cuts = asked or self.size, self.unit, self.separators
-        overlap = size // _SHARE if asked else self.overlap
+        overlap = repeated if repeated is not None else size // _SHARE if asked else self.overlap
         makers: dict[str, Callable[[], Chunker]] = {
             "recursive": lambda: RecursiveChunker(size=size, overlap=overlap, unit=unit, separators=cuts),
             "sentence": lambda: SentenceChunker(size=size, minimum=size // _SHARE, unit=unit),

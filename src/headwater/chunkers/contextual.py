@@ -21,6 +21,7 @@ from headwater.messages import Message
 from headwater.protocols import Embedder, LanguageModel
 from headwater.tokens import Unit, count_tokens, language, token_spans
 from headwater.types import Chunk, Document, text_hash
+from headwater.wanted import check
 
 # Grows with every change of the prompts: what was written for another is not used.
 PROMPT: Final = 1
@@ -108,7 +109,10 @@ class ContextualChunker:
         with ThreadPoolExecutor(self.parallel, thread_name_prefix="headwater-context") as pool:
             asked = [pool.submit(self._context, model, document, chunk, summary) for chunk in chunks]
             try:
-                told = {number: answer.result() for number, answer in enumerate(asked)}
+                told: dict[int, str] = {}
+                for number, answer in enumerate(asked):
+                    told[number] = answer.result()
+                    check()
             except BaseException:
                 pool.shutdown(cancel_futures=True)  # a server that is down is not asked a thousand times
                 raise

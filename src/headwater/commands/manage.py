@@ -28,6 +28,7 @@ PARTS_OF_WORK = {
     "store": ("text index", "vector index", "catalog"),
 }
 STANDARD_INPUT = "-"
+STOPPED_CODE = 130  # as shells say it of what Ctrl-C ended
 
 
 def _echo_json(value: Any) -> None:
@@ -89,7 +90,11 @@ def add(
         if named:
             if (cost := kb.cost(*named, **given)) is not None:
                 click.echo(cost_line(cost), err=True)
-            report = kb.add(*named, **given, prune=prune, dry_run=dry_run, on_progress=progress.show)
+            try:
+                report = kb.add(*named, **given, prune=prune, dry_run=dry_run, on_progress=progress.show)
+            except KeyboardInterrupt:
+                click.echo(stopped_line(progress.seen, left=kb.catalog.pending()), err=True)
+                sys.exit(STOPPED_CODE)
             if every is not None and not dry_run:
                 from headwater.refresh import subscribe
 
@@ -277,6 +282,7 @@ class ProgressLines:
     def __init__(self, *, enabled: bool) -> None:
         self.enabled, self.last, self.on_terminal = enabled, time.monotonic(), sys.stderr.isatty()
         self.pause = FIRST_LINE_SECONDS
+        self.seen: Progress | None = None
 
     def __enter__(self) -> "ProgressLines":
         return self
@@ -287,6 +293,7 @@ class ProgressLines:
 
     def show(self, progress: "Progress") -> None:
         """Show how far the work has come."""
+        self.seen = progress
         now = time.monotonic()
         if not self.enabled or (not self.on_terminal and now - self.last < self.pause):
             return
@@ -305,6 +312,15 @@ def progress_line(progress: "Progress") -> str:
     times = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in taken.items())
     now = " ".join(filter(None, (progress.stage, Path(progress.uri).name)))
     return f"{counts}{parsed}  {now}  ({times})"
+
+
+def stopped_line(seen: "Progress | None", *, left: int) -> str:
+    """What an add did that was stopped in the middle, in a line."""
+    total = max(left, seen.total if seen is not None else 0)
+    if not total:
+        return "stopped before anything was queued"
+    queued = f", {left:,} are queued and come first with the next `headwater add`" if left else ""
+    return f"stopped: {total - left:,} of {total:,} documents are done and stay{queued}"
 
 
 def cost_line(cost: "Cost") -> str:

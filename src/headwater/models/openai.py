@@ -110,6 +110,11 @@ class OpenAIEmbedder:
             self._dim = len(found[0])
         return self._dim
 
+    @property
+    def at_once(self) -> int:
+        """How many texts are under way at a time: fewer in a call leave connections idle."""
+        return self._batch_size * self._concurrency
+
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:
         """One unit row per text; a blank text gets zeros. What a text has over the model's length is left out."""
         work = _Work([self._prefix[role] + sendable(text) if text.strip() else "" for text in texts], self.dim)

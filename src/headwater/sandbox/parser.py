@@ -22,6 +22,10 @@ class SandboxedParser:
         """Begin, and come back at once; the future raises SourceError and EmptyDocument."""
         return self.sandbox.submit(blob, self.parser, self.arguments)
 
+    def end(self, blob: Blob) -> None:
+        """Stop what was started for this blob, as far as it has begun."""
+        self.sandbox.end(blob)
+
     def parse(self, blob: Blob) -> Document:
         """Begin, and wait for the end."""
         return self.start(blob).result().document

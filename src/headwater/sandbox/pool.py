@@ -67,7 +67,7 @@ class Sandbox:
         self.limits, self.processes = limits, processes or os.cpu_count() or 1
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._busy: dict[_Worker, str] = {}
+        self._busy: dict[_Worker, Blob] = {}
         self._threads: ThreadPoolExecutor | None = None
         self._stop = threading.Event()
         self.started = 0
@@ -88,7 +88,14 @@ class Sandbox:
     def current(self) -> list[str]:
         """The uris that are being parsed now."""
         with self._lock:
-            return list(self._busy.values())
+            return [blob.uri for blob in self._busy.values()]
+
+    def end(self, blob: Blob) -> None:
+        """Kill the worker that is at this very blob, if one is; its future raises SourceError."""
+        with self._lock:
+            workers = [worker for worker, given in self._busy.items() if given is blob]
+        for worker in workers:
+            worker.end("parsing it was stopped; add it again")
 
     def close(self) -> None:
         """End every worker; what they were at fails. The next `submit` starts anew."""
@@ -108,7 +115,7 @@ class Sandbox:
 
     def _parse(self, blob: Blob, parser: str, arguments: dict[str, Any]) -> Parsed:
         request = {"parser": parser, "arguments": arguments, "blob": blob_header(blob)}
-        worker = self._take(blob.uri)
+        worker = self._take(blob)
         used = worker.documents > 0
         try:
             return self._ask(worker, request, blob)
@@ -116,13 +123,13 @@ class Sandbox:
             # What earlier documents left in a worker is not this one's fault: a fresh one decides.
             if not (used and death.may_be_innocent):
                 raise SourceError(str(death)) from None
-        worker = self._take(blob.uri, fresh=True)
+        worker = self._take(blob, fresh=True)
         try:
             return self._ask(worker, request, blob)
         except _Died as death:
             raise SourceError(str(death)) from None
 
-    def _take(self, uri: str, *, fresh: bool = False) -> _Worker:
+    def _take(self, blob: Blob, *, fresh: bool = False) -> _Worker:
         with self._lock:
             if self._stop.is_set():
                 raise SourceError("the sandbox was closed; add it again")
@@ -131,7 +138,7 @@ class Sandbox:
             worker = _Worker(self.limits)
             self.started += 1
         with self._lock:
-            self._busy[worker] = uri
+            self._busy[worker] = blob
             if not self._stop.is_set():
                 return worker
             del self._busy[worker]

@@ -56,7 +56,10 @@ ROUTERS = (
 )
 # Other protocols over the same state: each, where it is installed, is a module here with a `router`, or with
 # `install(app)` where it needs more than routes.
-PROTOCOLS = ("views", "openai", "vercel", "dify", "mcp")
+PROTOCOLS = (
+    *("views", "openai", "files", "vector_stores", "vector_files", "vector_search"),
+    *("vercel", "dify", "mcp"),
+)
 RETRIEVAL_THREADS_PER_CORE = 2
 SHUTDOWN_SECONDS = 60.0
 

@@ -6,6 +6,7 @@ parent's text from then on.
 """
 
 import secrets
+from collections import Counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -16,10 +17,10 @@ from headwater.errors import NotFound
 from headwater.server import reach, wire
 from headwater.server.auth import Reader, Writer
 from headwater.server.promises import promise, start
-from headwater.server.relabel import followed, relabel
+from headwater.server.relabel import STOP_SECONDS, followed, relabel
 from headwater.server.removal import MANUAL_OF, manual_of, remove_documents
 from headwater.server.state import Shared, State
-from headwater.storage.ledger import Dataset
+from headwater.storage.ledger import Dataset, Job
 from headwater.types import Chunk, Record
 
 router = APIRouter(prefix="/api/v1/datasets/{dataset_id}", tags=["chunks"], responses=wire.ERRORS)
@@ -72,7 +73,7 @@ def start_indexing(state: Shared, caller: Writer, dataset_id: str, given: Docume
             if record.state == "failed" and last is not None:
                 state.ledger.jobs.retry(last.id)
             continue
-        if last is not None and (last.is_open or last.state == "completed"):
+        if last is not None and ((last.is_open and not last.stop) or last.state == "completed"):
             if last.is_open and given.priority:
                 state.ledger.jobs.prioritise(last.id, given.priority)
             jobs.append(last.id)
@@ -85,16 +86,22 @@ def start_indexing(state: Shared, caller: Writer, dataset_id: str, given: Docume
 
 @router.delete("/chunks", response_model=wire.Success, summary="Stop indexing")
 def stop_indexing(state: Shared, caller: Writer, dataset_id: str, given: DocumentIds) -> JSONResponse:
-    """What waits is cancelled; what a worker has in hand is finished."""
+    """What waits is cancelled, and what a worker has in hand is stopped, unless it is stored already.
+
+    `stopping` are those that take longer than a moment to get there.
+    """
     dataset = reach.own_dataset(state, caller, dataset_id)
-    cancelled = 0
+    asked: list[Job] = []
     for id in dict.fromkeys(given.document_ids):
         job = state.ledger.jobs.latest([id]).get(id)
         if job is None or (job.owner, job.collection) != (dataset.owner, dataset.collection):
             reach.document(state, caller, within=dataset, given=id)
-        elif job.is_open:
-            cancelled += state.ledger.jobs.cancel(job.id)
-    return wire.ok({"cancelled": cancelled})
+        elif job.is_open and (after := state.ledger.jobs.cancel(job.id)) is not None:
+            asked.append(after)
+    ended = followed(state, asked, within_seconds=STOP_SECONDS)
+    state.announcer.wake()
+    counts = Counter("stopping" if job.is_open else job.state for job in ended)
+    return wire.ok({"cancelled": counts["cancelled"], "stopping": counts["stopping"]})
 
 
 @router.get("/documents/{document_id}/chunks", response_model=wire.Success, summary="List passages")
@@ -212,7 +219,7 @@ def _write(
         state, dataset, uri=uri, data=content.encode(), name="passage.txt", mime="text/plain", labels=labels, priority=1
     )
     assert job is not None
-    done = followed(state, job)
+    (done,) = followed(state, [job])
     made = state.kb.catalog.record(job.document)
     found = state.kb.catalog.chunks_of(job.document)
     if made is None or not found:

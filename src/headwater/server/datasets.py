@@ -78,7 +78,7 @@ def list_datasets(
 @router.post("/datasets", response_model=wire.Success, summary="Make a dataset")
 def create_dataset(state: Shared, caller: Writer, given: NewDataset) -> JSONResponse:
     """A collection of your own; `scope: shared` lets everybody with a key read it."""
-    _may_name(caller, given.name)
+    may_name(caller, given.name)
     made = state.ledger.datasets.create(
         caller.owner,
         given.name,
@@ -115,7 +115,8 @@ def delete_datasets(state: Shared, caller: Writer, given: wire.Ids) -> JSONRespo
     return wire.ok({"datasets": len(chosen), "documents": documents})
 
 
-def _may_name(caller: Caller, name: str) -> None:
+def may_name(caller: Caller, name: str) -> None:
+    """Refuse a key for some collections the name of another."""
     if caller.collections and name not in caller.collections:
         raise reach.Forbidden(f"your key is for {', '.join(caller.collections)}, not for {name!r}")
 

@@ -8,20 +8,17 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
 from headwater.errors import NotFound
-from headwater.filters import Compare, conjoin, parse
 from headwater.server import reach, wire
 from headwater.server.auth import Reader, Writer
+from headwater.server.holdings import holdings, unpromised_record
 from headwater.server.promises import UPLOAD, check_room, promise, safe_name
 from headwater.server.relabel import relabel
-from headwater.server.removal import MANUAL_OF, remove_documents
+from headwater.server.removal import remove_documents
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Dataset
 from headwater.types import Record
 
 router = APIRouter(prefix="/api/v1/datasets/{dataset_id}", tags=["documents"], responses=wire.ERRORS)
-
-# A list of more than this comes in the catalog's own order, a page at a time.
-SORTED_HERE = 5_000
 
 
 class DocumentChanges(wire.Body):
@@ -77,19 +74,7 @@ def upload(
             labels={**labels, "title": ""},
             index=indexes,
         )
-        record = state.kb.catalog.record(original.document)
-        if record is None:
-            record = Record(
-                id=original.document,
-                uri=original.uri,
-                owner=dataset.owner,
-                collection=dataset.collection,
-                title=name,
-                mime=original.mime,
-                state="pending",
-                created=original.created,
-                updated=original.created,
-            )
+        record = state.kb.catalog.record(original.document) or unpromised_record(original)
         made.append(wire.document_shape(record, dataset_id=dataset.id, original=original, job=job))
     return wire.ok(made)
 
@@ -114,7 +99,7 @@ def list_documents(
 ) -> JSONResponse:
     """With those that were promised and are not indexed yet; each says where it stands."""
     dataset = reach.dataset(state, caller, dataset_id)
-    shown = _listed(state, caller, dataset, id=id, where=where)
+    shown = _listed(state, dataset, id=id, where=where)
     if name:
         shown = [one for one in shown if name in (one["name"], one["title"])]
     if keywords:
@@ -133,49 +118,11 @@ def list_documents(
     return wire.ok({"docs": shown[start : start + page_size], "total": len(shown)})
 
 
-def _listed(state: State, caller: Any, dataset: Dataset, *, id: str | None, where: str) -> list[dict[str, Any]]:
-    asked = conjoin(reach.only([dataset]), parse(where))
-    if id:
-        asked = conjoin(asked, Compare("id", "=", id))
-    records = [one for one in state.kb.catalog.records(asked) if MANUAL_OF not in one.meta]
-    ids = [one.id for one in records]
-    jobs = state.ledger.jobs.latest(ids) if len(ids) <= SORTED_HERE else {}
-    originals = state.ledger.originals.of(ids) if len(ids) <= SORTED_HERE else {}
-    shown = [
-        wire.document_shape(one, dataset_id=dataset.id, original=originals.get(one.id), job=jobs.get(one.id))
-        for one in records
+def _listed(state: State, dataset: Dataset, *, id: str | None = None, where: str = "") -> list[dict[str, Any]]:
+    return [
+        wire.document_shape(one.record, dataset_id=dataset.id, original=one.original, job=one.job)
+        for one in holdings(state, dataset, ids=[id] if id else None, where=where)
     ]
-    if where:
-        return shown
-    present = set(ids)
-    for job in state.ledger.jobs.open_documents(dataset.owner, dataset.collection):
-        if (
-            job.document in present
-            or (id and job.document != id)
-            or MANUAL_OF in job.work.get("labels", {}).get("meta", {})
-        ):
-            continue
-        if job.state == "completed" or (not job.is_open and state.kb.catalog.record(job.document)):
-            continue
-        original = state.ledger.originals.get(job.document)
-        record = wire.pending_record(job, original)
-        shown.append(wire.document_shape(record, dataset_id=dataset.id, original=original, job=job))
-        present.add(job.document)
-    for original in state.ledger.originals.unpromised(dataset.owner, dataset.collection):
-        if original.document not in present and (not id or original.document == id):
-            record = Record(
-                id=original.document,
-                uri=original.uri,
-                owner=original.owner,
-                collection=original.collection,
-                title=original.name,
-                state="pending",
-                created=original.created,
-                updated=original.created,
-            )
-            if state.kb.catalog.record(original.document) is None:
-                shown.append(wire.document_shape(record, dataset_id=dataset.id, original=original))
-    return shown
 
 
 @router.put("/documents/{document_id}", response_model=wire.Success, summary="Change a document")
@@ -223,7 +170,7 @@ def _change(state: State, record: Record, given: DocumentChanges) -> None:
 def delete_documents(state: Shared, caller: Writer, dataset_id: str, given: wire.Ids) -> JSONResponse:
     """They are gone for every reader when this is answered. Without `ids`, all of the dataset."""
     dataset = reach.own_dataset(state, caller, dataset_id)
-    listed = {one["id"]: one for one in _listed(state, caller, dataset, id=None, where="")}
+    listed = {one["id"]: one for one in _listed(state, dataset)}
     chosen = list(listed) if given.ids is None else list(dict.fromkeys(given.ids))
     if unknown := [id for id in chosen if id not in listed]:
         raise NotFound(f"no document has the id {unknown[0]!r}; list the documents to see those that exist")

@@ -9,6 +9,7 @@ from pydantic import Field
 from headwater.errors import NotFound
 from headwater.server import reach, wire
 from headwater.server.auth import Caller, Reader, Writer
+from headwater.server.relabel import STOP_SECONDS, followed
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Job
 
@@ -48,10 +49,16 @@ def get_job(state: Shared, caller: Reader, job_id: str) -> JSONResponse:
 
 @router.post("/jobs/{job_id}/cancel", response_model=wire.Success, summary="Cancel a job")
 def cancel_job(state: Shared, caller: Writer, job_id: str) -> JSONResponse:
-    """While nobody has begun with it."""
+    """At once while nobody has begun with it, else at the next safe point; a second time is harmless.
+
+    `stopping` says that it goes on until there. One that is stored by then is `completed`.
+    """
     job = _own(state, caller, job_id)
-    if not state.ledger.jobs.cancel(job.id):
-        raise wire.Conflict(f"the job is {job.state}; only a pending one can be cancelled")
+    if state.ledger.jobs.cancel(job.id) is None:
+        job = _own(state, caller, job_id)
+        if job.state != "cancelled":
+            raise wire.Conflict(f"the job is {job.state}; only one that has not ended can be cancelled")
+    followed(state, [job], within_seconds=STOP_SECONDS)
     state.announcer.wake()
     return wire.ok(wire.job_shape(_own(state, caller, job_id)))
 

@@ -46,10 +46,10 @@ class Failed(BaseModel):
     error: Told
 
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Failed, "description": said["description"]} for status, said in wire.ERRORS.items()
 }
-router = APIRouter(prefix="/v1", tags=["openai"], responses=_ERRORS)
+router = APIRouter(prefix="/v1", tags=["openai"], responses=ERRORS)
 
 
 class Part(wire.Body):

@@ -41,11 +41,7 @@ def promise(
 ) -> tuple[Original, Job | None]:
     """Keep the bytes and promise to index them; when this returns, a crash loses neither."""
     check_room(state, dataset.owner, len(data))
-    if len(data) > state.kb.config.ingest().max_file_bytes:
-        raise wire.TooLarge(
-            f"{name!r} has {len(data)} bytes, and {state.kb.config.ingest().max_file_bytes} are the limit; "
-            "cut it in parts or raise ingest.max_file_bytes"
-        )
+    check_size(state, name, len(data))
     id = document_id(dataset.owner, dataset.collection, uri)
     original = Original(
         document=id,
@@ -77,6 +73,15 @@ def start(state: State, original: Original, *, labels: dict[str, Any] | None = N
     )
     state.worker.wake()
     return job
+
+
+def check_size(state: State, name: str, size: int) -> None:
+    """Refuse a file that is larger than one may be."""
+    most = state.kb.config.ingest().max_file_bytes
+    if size > most:
+        raise wire.TooLarge(
+            f"{name!r} has {size} bytes, and {most} are the limit; cut it in parts or raise ingest.max_file_bytes"
+        )
 
 
 def check_room(state: State, owner: str, more: int) -> None:

@@ -7,7 +7,7 @@ from headwater.errors import NotFound
 from headwater.filters import Compare, Filter, conjoin, disjoin
 from headwater.server.auth import Caller, Forbidden
 from headwater.server.state import State
-from headwater.storage.ledger import Dataset
+from headwater.storage.ledger import Dataset, File
 from headwater.types import DEFAULT_COLLECTION, Record, attributes
 
 __all__ = [
@@ -17,8 +17,11 @@ __all__ = [
     "datasets",
     "destination",
     "document",
+    "file",
+    "files",
     "only",
     "own_dataset",
+    "own_file",
     "view",
     "visible",
     "whole_owner",
@@ -93,6 +96,40 @@ def document(state: State, caller: Caller, *, within: Dataset, given: str) -> Re
     if (found.owner, found.collection) != (within.owner, within.collection):
         raise NotFound(f"no document has the id {given!r}; list the documents to see those that exist")
     return found
+
+
+def files(state: State, caller: Caller) -> list[File]:
+    """Those that the caller's owner sent, as far as its key reaches."""
+    pairs = _pairs(state, caller)
+    return [one for one in state.ledger.files.of(caller.owner) if _may_see(state, caller, one, pairs)]
+
+
+def file(state: State, caller: Caller, given: str) -> File | None:
+    """One that the caller may see: sent by its owner, or a document of a dataset it may see; None for any other."""
+    found = state.ledger.files.get(given)
+    return found if found is not None and _may_see(state, caller, found, _pairs(state, caller)) else None
+
+
+def own_file(state: State, caller: Caller, given: str) -> File:
+    """One that the caller may put into datasets."""
+    found = file(state, caller, given)
+    if found is None:
+        raise NotFound(f"no file has the id {given!r}; list the files to see those that exist")
+    if found.owner != caller.owner:
+        raise Forbidden(f"the file {found.name!r} was sent by somebody else; send it yourself to use it")
+    return found
+
+
+def _pairs(state: State, caller: Caller) -> set[tuple[str, str]]:
+    return {(one.owner, one.collection) for one in datasets(state, caller)}
+
+
+def _may_see(state: State, caller: Caller, one: File, pairs: set[tuple[str, str]]) -> bool:
+    """A key for some collections sees what such a key sent, and what is in those collections."""
+    reaches = not caller.collections or (one.collections and set(one.collections) <= set(caller.collections))
+    if one.owner == caller.owner and reaches:
+        return True
+    return any((made.owner, made.collection) in pairs for made in state.ledger.files.documents(one))
 
 
 def visible(state: State, caller: Caller, documents: Iterable[str]) -> set[str]:

@@ -1,6 +1,7 @@
 """Other labels, or passages to leave out -> a job for the worker, waited for a little."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from headwater.server.state import State
@@ -10,6 +11,8 @@ from headwater.types import Record, text_hash
 # Most such jobs are done in a few hundredths of a second; who waits longer is told that it goes on.
 WAIT_SECONDS = 5.0
 POLL_SECONDS = 0.02
+# What is asked to stop mostly does within a second.
+STOP_SECONDS = 2.0
 
 
 def relabel(state: State, record: Record, work: dict[str, Any]) -> Job:
@@ -30,7 +33,8 @@ def relabel(state: State, record: Record, work: dict[str, Any]) -> Job:
         work={},
         priority=1,  # a person waits
     )
-    return followed(state, job)
+    (done,) = followed(state, [job])
+    return done
 
 
 def merged(before: dict[str, Any], work: dict[str, Any]) -> dict[str, Any]:
@@ -45,13 +49,12 @@ def merged(before: dict[str, Any], work: dict[str, Any]) -> dict[str, Any]:
     return {"changes": changes, "hide": hidden, "text": text}
 
 
-def followed(state: State, job: Job) -> Job:
-    """The job when it has ended, or as it is after a while."""
+def followed(state: State, jobs: Sequence[Job], *, within_seconds: float = WAIT_SECONDS) -> list[Job]:
+    """The jobs when all of them have ended, or as they are after a while."""
     state.worker.wake()
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end and not state.stopping.is_set():
-        now = state.ledger.jobs.get(job.id)
-        if now is None or not now.is_open:
-            return now or job
+    end = time.monotonic() + within_seconds
+    while True:
+        now = [state.ledger.jobs.get(job.id) or job for job in jobs]
+        if time.monotonic() >= end or state.stopping.is_set() or not any(job.is_open for job in now):
+            return now
         time.sleep(POLL_SECONDS)
-    return state.ledger.jobs.get(job.id) or job

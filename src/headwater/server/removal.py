@@ -17,8 +17,9 @@ def remove_documents(state: State, records: Sequence[Record], *, waiting: Sequen
     """Remove documents of one owner and collection; those of `waiting` were promised and are not there yet."""
     ids = [*(record.id for record in records), *waiting]
     for id, job in state.ledger.jobs.latest(ids).items():
-        if job.is_open and not state.ledger.jobs.cancel(job.id) and id in waiting:
-            # A worker has it in hand: what it makes is removed by the tombstone that is committed here.
+        ended = state.ledger.jobs.cancel(job.id) if job.is_open else job
+        if (ended is None or ended.is_open) and id in waiting:
+            # A worker may have it in hand: what it makes is removed by the tombstone that is committed here.
             state.kb.intake.remove([_promised(job.owner, job.collection, job.uri, id)])
     manual = [one for record in records for one in manual_of(state, record)]
     state.kb.intake.remove([*records, *manual])

@@ -230,9 +230,7 @@ def document_shape(
     record: Record, *, dataset_id: str, original: Original | None = None, job: Job | None = None
 ) -> dict[str, Any]:
     """A document of a list. While a job is open its state is the job's."""
-    state: str = record.state
-    if job is not None and (job.is_open or (job.state != "completed" and not record.ticket)):
-        state = job.state
+    state = state_of(record, job)
     progress = 1.0 if state == "completed" else -1.0 if state in ("failed", "empty") else 0.0
     if job is not None and job.is_open:
         progress = job.percent / 100
@@ -275,6 +273,13 @@ def document_shape(
         "update_time": milliseconds(record.updated),
         "job_id": job.id if job is not None else None,
     }
+
+
+def state_of(record: Record, job: Job | None) -> str:
+    """Where a document stands: its job's state while that is open, or where nothing came of it."""
+    if job is not None and (job.is_open or (job.state != "completed" and not record.ticket)):
+        return job.state
+    return record.state
 
 
 def pending_record(job: Job, original: Original | None) -> Record:
@@ -393,6 +398,7 @@ def job_shape(job: Job) -> dict[str, Any]:
         "status": job.state,
         "stage": job.stage,
         "percent": job.percent,
+        "stopping": job.is_open and bool(job.stop),
         "reason": job.reason,
         "attempts": job.attempts,
         "priority": job.priority,
@@ -407,6 +413,11 @@ def job_shape(job: Job) -> dict[str, Any]:
 def plain_meta(meta: Any) -> dict[str, Any]:
     """Properties as JSON has them."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in meta.items()}
+
+
+def seconds(moment: str) -> int:
+    """A time of ours as clients of OpenAI know it; 0 where there is none."""
+    return milliseconds(moment) // 1000
 
 
 def milliseconds(moment: str) -> int:

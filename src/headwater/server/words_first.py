@@ -32,7 +32,7 @@ class WordsFirst(Indexer):
             batch_chunks=indexer.batch_chunks,
             space=indexer.space,
         )
-        made.rest = indexer.rest
+        made.rest, made.unwanted = indexer.rest, indexer.unwanted
         return made
 
     def take_in(self, changes: Sequence[Change], on_progress: Callable[[Progress], None]) -> None:

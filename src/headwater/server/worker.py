@@ -21,6 +21,7 @@ from headwater.errors import BackendError, HeadwaterError, HomeLocked, SourceErr
 from headwater.indexer import Progress, stamped
 from headwater.server import logs
 from headwater.server.refresher import Refresher
+from headwater.server.stopping import Stopping
 from headwater.server.words_first import WordsFirst, is_slow
 from headwater.sources._stand_in import LISTED_IN, says_nothing, stand_in
 from headwater.storage.ledger import Job, JobState, Ledger, Original
@@ -70,6 +71,7 @@ class Worker:
         self._wanted = threading.Event()
         self._pause_until, self._failures = 0.0, 0
         self._told: dict[str, str] = {}
+        self._stopping = Stopping(kb, ledger, change_of=self._change, finish=self._finish)
         # How many requests are being answered now: those come first. None for a worker that answers nobody.
         self.in_flight: Callable[[], int] | None = None
 
@@ -129,9 +131,11 @@ class Worker:
     # -------------------------------------------------------------------------------------- one pass
 
     def _pass(self) -> None:
+        self._stopping.settle_left()
         jobs = self.ledger.jobs.take(self.name, limit=PASS_JOBS, kinds=("put", "label"), most_bytes=PASS_BYTES)
         # Vectors that take long are made only when nothing waits to be found by its words.
         jobs = jobs or self.ledger.jobs.take_indexed(self.name, limit=SLOW_JOBS)
+        self._stopping.begin(jobs)
         began = time.perf_counter()
         failure: HeadwaterError | None = None
         try:
@@ -140,19 +144,25 @@ class Worker:
             by_uri = {(job.uri): job for job in puts}
             indexer = self.kb.indexer
             indexer.rest = self._rest if self.in_flight is not None else None
+            indexer.unwanted = self._stopping.unwanted
             if is_slow(indexer):
                 found = self._find_by_words(WordsFirst.beside(indexer), puts, changes)
                 jobs = [job for job in jobs if job.id not in found]
             self.kb.catalog.enqueue(changes.values())
             indexer.run(lambda progress: self._tell(by_uri, progress))
+            self._stopping.look()
             for job in jobs:
-                self._relabel(job)
+                if job.kind == "label" and self._stopping.is_asked(job):
+                    self._stopping.settle(job)
+                else:
+                    self._relabel(job)
         except (BackendError, UsageError) as error:  # the latter: settings that do not fit the home
             failure = error
         self._failures = self._failures + 1 if failure else 0
         if failure is not None:
             self._pause_until = time.monotonic() + min(2.0**self._failures, 60.0)
             logs.warn("Indexing failed", error=failure, reason=str(failure), jobs=len(jobs))
+        self._stopping.begin(())
         for job in jobs:
             self._close(job, failure)
         if self.on_pass is not None:
@@ -223,6 +233,7 @@ class Worker:
             self.kb.indexer.load([changed])
 
     def _tell(self, jobs: dict[str, Job], progress: Progress) -> None:
+        self._stopping.look()
         job = jobs.get(progress.uri)
         if job is not None and job.state == "indexed" and progress.stage not in ("embed", "store"):
             return  # it has been there
@@ -237,6 +248,9 @@ class Worker:
             return
         record = self.kb.catalog.record(job.document)
         if failure is not None:
+            if current.stop:
+                self._stopping.settle(job)
+                return
             if job.attempts < self.attempts:
                 self.ledger.jobs.postpone(job, str(failure))
                 return
@@ -280,6 +294,9 @@ class Worker:
         return record.stamp.rpartition(" ")[0] if kept is not None and record is not None else ""
 
     def _take_page(self, job: Job, page: "Blob | Unchanged | PageError", stamp: str) -> None:
+        current = self.ledger.jobs.get(job.id)
+        if current is None or current.state != "processing":
+            return  # it was cancelled meanwhile
         try:
             if isinstance(page, Exception):
                 raise page

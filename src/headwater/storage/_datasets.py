@@ -151,6 +151,7 @@ class Datasets:
         """Forget the rows; the documents are the caller's business."""
         with self._file.writing() as db:
             db.executemany("delete from dataset where id = ?", [(id,) for id in ids])
+            db.executemany("delete from file_batch where dataset = ?", [(id,) for id in ids])
 
 
 def _checked_name(name: str) -> str:

@@ -1,9 +1,10 @@
 """Work that was promised: a durable queue with priorities, leases and back-off, and what became of each piece.
 
-    pending -> processing -> indexed -> completed | empty | failed          pending -> cancelled
+    pending -> processing -> indexed -> completed | empty | failed | cancelled
 
 A job that was being worked on when its worker died is pending again: doing it twice makes the same document. One that
-is indexed is found by its words; its vectors are still to come, whoever makes them.
+is indexed is found by its words; its vectors are still to come, whoever makes them. One that somebody may be at is not
+cancelled at once: it is asked to stop, and only who holds the home's lock can say how that ended.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ FIRST_PAUSE_SECONDS: Final = 2.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
 # How far a document is that is found by its words.
 WORDS_PERCENT: Final = 50
+STOPPED: Final = "stopped as asked; the document is as it was before"
+TOO_LATE: Final = "it was asked to stop, but was stored already"
+_IS_OPEN: Final = "state in ('pending', 'processing', 'indexed')"  # as the index of open jobs has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,7 @@ class Job:
     due: float = 0.0
     worker: str = ""
     place: int = 0
+    stop: str = ""  # when it was asked to stop
 
     @property
     def is_open(self) -> bool:
@@ -105,12 +110,11 @@ class Jobs:
         place = db.execute("select value from counter where name = 'place'").fetchone()[0]
         whose = (job.id, job.owner, job.collection, job.document, job.uri, job.kind)
         db.execute(
-            "insert into job values (?, ?, ?, ?, ?, ?, 'pending', 'queue', 0, '', 0, ?, ?, ?, ?, 0, '', ?)",
+            "insert into job values (?, ?, ?, ?, ?, ?, 'pending', 'queue', 0, '', 0, ?, ?, ?, ?, 0, '', ?, '')",
             (*whose, job.priority, json.dumps(dict(job.work)), job.created, job.created, place),
         )
         if place % 1000 == 0:
-            closed = "state not in ('pending', 'processing', 'indexed')"
-            db.execute(f"delete from job where {closed} and place <= ?", (place - KEPT_FINISHED,))
+            db.execute(f"delete from job where not {_IS_OPEN} and place <= ?", (place - KEPT_FINISHED,))
 
     def get(self, id: str) -> Job | None:
         """One by its id, whoever's it is: the caller checks."""
@@ -161,10 +165,8 @@ class Jobs:
 
     def due(self, kinds: Sequence[Kind]) -> bool:
         """Whether there is a job to do now, or one that a worker left."""
-        sql = (
-            f"select 1 from job where (state in ('pending', 'indexed') and due <= ? or state = 'processing') "
-            f"and kind in ({_marks(kinds)}) limit 1"
-        )
+        left = "state in ('pending', 'indexed') and due <= ? or state = 'processing' or stop != ''"
+        sql = f"select 1 from job where {_IS_OPEN} and ({left}) and kind in ({_marks(kinds)}) limit 1"
         with self._file.reading() as db:
             return db.execute(sql, (time.time(), *kinds)).fetchone() is not None
 
@@ -230,7 +232,10 @@ class Jobs:
     def fetched(self, job: Job, work: Mapping[str, Any]) -> None:
         """The bytes of a page are here: from now on it is a document like any other."""
         with self._file.writing() as db:
-            sql = "update job set kind = 'put', state = 'pending', stage = 'fetch', percent = 10, work = ? where id = ?"
+            sql = (
+                "update job set kind = 'put', state = 'pending', stage = 'fetch', percent = 10, work = ? "
+                "where id = ? and kind = 'url' and state = 'processing'"
+            )
             db.execute(sql, (json.dumps(dict(work)), job.id))
 
     def progress(self, id: str, *, stage: str, percent: int, work: Mapping[str, Any] | None = None) -> None:
@@ -245,20 +250,14 @@ class Jobs:
                 db.execute("update job set work = ? where id = ?", (json.dumps(dict(work)), id))
 
     def finish(self, id: str, state: JobState, reason: str = "") -> None:
-        """How it ended; whoever wants to know of that is told, whatever happens to this process."""
+        """How it ended; whoever wants to know of that is told, whatever happens to this process. An end is for good."""
+        stage, percent = ("store", 90) if state == "indexed" else ("done", 100)
+        said = f"iif(stop != '' and ? = 'completed', '{TOO_LATE}', ?)"
         with self._file.writing() as db:
-            db.execute(
-                "update job set state = ?, stage = ?, percent = ?, reason = ?, updated = ? where id = ?",
-                (
-                    state,
-                    "store" if state == "indexed" else "done",
-                    90 if state == "indexed" else 100,
-                    reason,
-                    now(),
-                    id,
-                ),
-            )
-            if state not in OPEN:
+            sql = f"update job set state = ?, stage = ?, percent = ?, reason = {said}, updated = ? where id = ?"
+            values = (state, stage, percent, state, reason, now(), id)
+            ended = db.execute(f"{sql} and {_IS_OPEN}", values).rowcount > 0 and state not in OPEN
+            if ended:
                 announce(db, id)
 
     def postpone(self, job: Job, reason: str) -> None:
@@ -267,25 +266,42 @@ class Jobs:
         with self._file.writing() as db:
             db.execute(
                 "update job set state = iif(state = 'indexed', state, 'pending'), stage = 'queue', reason = ?, "
-                "due = ?, worker = '', updated = ? where id = ?",
+                f"due = ?, worker = '', updated = ? where id = ? and {_IS_OPEN}",
                 (reason, time.time() + pause, now(), job.id),
             )
 
-    def cancel(self, id: str) -> bool:
-        """Give up a job that nobody has begun; False where it is too late."""
+    def cancel(self, id: str) -> Job | None:
+        """End a job that nobody can have stored anything for, or ask whoever is at it to stop; None where it has ended.
+
+        What was taken before may have left an open change behind: that too is for whoever holds the home's lock.
+        """
+        at = now()
+        untouched = "(kind = 'url' or state = 'pending' and attempts = 0)"
         with self._file.writing() as db:
-            sql = "update job set state = 'cancelled', stage = 'done', updated = ? where id = ? and state = 'pending'"
-            cancelled = db.execute(sql, (now(), id)).rowcount > 0
-            if cancelled:
+            sql = (
+                "update job set state = 'cancelled', stage = 'done', reason = iif(state = 'pending', reason, ?), "
+                f"updated = ? where id = ? and {_IS_OPEN} and {untouched}"
+            )
+            if db.execute(sql, (STOPPED, at, id)).rowcount:
                 announce(db, id)
-            return cancelled
+            else:
+                asked = f"update job set stop = iif(stop = '', ?, stop) where id = ? and {_IS_OPEN}"
+                if not db.execute(asked, (at, id)).rowcount:
+                    return None
+        return self.get(id)
+
+    def stopping(self) -> list[Job]:
+        """Those that were asked to stop and have not ended, the oldest first."""
+        with self._file.reading() as db:
+            rows = db.execute(f"select * from job where {_IS_OPEN} and stop != '' order by place").fetchall()
+        return [_job(row) for row in rows]
 
     def retry(self, id: str) -> bool:
         """Do a job again that failed or was cancelled."""
         with self._file.writing() as db:
             sql = (
                 "update job set state = 'pending', stage = 'queue', percent = 0, reason = '', attempts = 0, due = 0, "
-                "updated = ? where id = ? and state in ('failed', 'cancelled', 'empty')"
+                "stop = '', updated = ? where id = ? and state in ('failed', 'cancelled', 'empty')"
             )
             return db.execute(sql, (now(), id)).rowcount > 0
 

@@ -76,8 +76,25 @@ create index outbox_webhook on outbox(webhook, place);
 create index outbox_document on outbox(document);
 """
 
+# When somebody asked for a job in hand to be stopped; whoever works on it may be another process.
+_STOP: Final = "alter table job add column stop text not null default '';"
+
+# Files that wait to be put into datasets, and which were put together. The documents of a file have its uri.
+_FILES: Final = """
+create table file(
+  id text primary key, owner text not null, uri text not null, hash text not null, name text not null,
+  mime text not null, bytes integer not null, purpose text not null, collections text not null, created text not null);
+create index file_owner on file(owner, id);
+create index file_uri on file(uri);
+create index file_hash on file(hash);
+create index original_uri on original(uri);
+create table file_batch(
+  id text primary key, dataset text not null, files text not null, created text not null, cancelled text not null);
+create index file_batch_dataset on file_batch(dataset);
+"""
+
 # Step n takes a file of version n to n + 1. Steps are never edited, only added.
-STEPS: Final = (_FIRST, _CHANGED, _CHATS, _OUTBOX)
+STEPS: Final = (_FIRST, _CHANGED, _CHATS, _OUTBOX, _STOP, _FILES)
 
 
 def now() -> str:

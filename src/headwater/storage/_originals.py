@@ -63,7 +63,7 @@ class Originals:
             )
             db.execute("insert or replace into original values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         if before and before[0] != original.hash:
-            self._sweep([before[0]])
+            self.sweep([before[0]])
 
     def get(self, document: str) -> Original | None:
         """What is kept of a document."""
@@ -77,6 +77,12 @@ class Originals:
         with self._file.reading() as db:
             rows = db.execute(sql, (json.dumps(list(documents)),)).fetchall()
         return {row["document"]: Original(**dict(row)) for row in rows}
+
+    def at(self, owner: str, uri: str) -> list[Original]:
+        """What an owner keeps under a uri, in whichever collection."""
+        with self._file.reading() as db:
+            rows = db.execute("select * from original where uri = ? and owner = ? order by document", (uri, owner))
+            return [Original(**dict(row)) for row in rows]
 
     def unpromised(self, owner: str, collection: str) -> list[Original]:
         """Those of a collection that no job was ever made for."""
@@ -114,10 +120,16 @@ class Originals:
             raise NotFound(f"the original {hash!r} is gone; send the file again") from error
 
     def used(self, owner: str) -> int:
-        """How many bytes an owner's documents are."""
+        """How many bytes an owner's documents are, and the files that are no document yet."""
+        waiting = (
+            "select bytes from file f where owner = :owner "
+            "and not exists (select 1 from original o where o.hash = f.hash and o.owner = f.owner)"
+        )
+        sql = (
+            f"select coalesce(sum(bytes), 0) from (select bytes from original where owner = :owner union all {waiting})"
+        )
         with self._file.reading() as db:
-            sql = "select coalesce(sum(bytes), 0) from original where owner = ?"
-            return int(db.execute(sql, (owner,)).fetchone()[0])
+            return int(db.execute(sql, {"owner": owner}).fetchone()[0])
 
     def drop(self, documents: Sequence[str]) -> None:
         """Forget the originals of documents."""
@@ -128,11 +140,13 @@ class Originals:
                 hashes += [row[0]] if row else []
                 db.execute("delete from original where document = ?", (document,))
                 db.execute("delete from change where document = ?", (document,))
-        self._sweep(hashes)
+        self.sweep(hashes)
 
-    def _sweep(self, hashes: Sequence[str]) -> None:
+    def sweep(self, hashes: Sequence[str]) -> None:
+        """Remove the bytes that neither a document nor a file has any more."""
+        held = "select 1 from original where hash = :hash union all select 1 from file where hash = :hash"
         with self._file.reading() as db:
-            gone = [h for h in hashes if not db.execute("select 1 from original where hash = ?", (h,)).fetchone()]
+            gone = [named for named in hashes if not db.execute(held, {"hash": named}).fetchone()]
         for named in gone:
             self._path(named).unlink(missing_ok=True)
 

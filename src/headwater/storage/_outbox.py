@@ -18,7 +18,7 @@ from headwater.storage._ledger_file import LedgerFile
 
 ID_BYTES: Final = 8
 # Of a job, what a message is made of: its work holds names of files and is nobody else's business.
-_LEFT_OUT: Final = ("work", "due", "worker", "place")
+_LEFT_OUT: Final = ("work", "due", "worker", "place", "stop")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,24 @@ from typing import Final
 
 from headwater.storage._chats import Chat, Chats
 from headwater.storage._datasets import Dataset, Datasets, Scope, Taken, dataset_id
-from headwater.storage._jobs import OPEN, Job, Jobs, JobState
+from headwater.storage._files import Batch, Batches, File, Files, new_file_id
+from headwater.storage._jobs import OPEN, STOPPED, TOO_LATE, Job, Jobs, JobState
 from headwater.storage._journal import Journal
 from headwater.storage._keys import Key, Keys, Rights
 from headwater.storage._ledger_file import LedgerFile, now
-from headwater.storage._originals import FOLDER, Original, Originals
+from headwater.storage._originals import FOLDER as ORIGINALS_FOLDER
+from headwater.storage._originals import Original, Originals
 from headwater.storage._outbox import Message, Outbox
 
 __all__ = [
     "OPEN",
+    "ORIGINALS_FOLDER",
+    "STOPPED",
+    "TOO_LATE",
+    "Batch",
     "Chat",
     "Dataset",
+    "File",
     "Job",
     "JobState",
     "Key",
@@ -28,6 +35,7 @@ __all__ = [
     "Scope",
     "Taken",
     "dataset_id",
+    "new_file_id",
     "now",
 ]
 
@@ -45,7 +53,9 @@ class Ledger:
         self.journal = Journal(self._file)
         self.outbox = Outbox(self._file)
         self.chats = Chats(self._file)
-        self.originals = Originals(self._file, home / FOLDER)
+        self.originals = Originals(self._file, home / ORIGINALS_FOLDER)
+        self.files = Files(self._file, self.originals)
+        self.batches = Batches(self._file)
 
     def close(self) -> None:
         """Let go of the file."""

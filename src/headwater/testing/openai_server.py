@@ -7,7 +7,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ class OpenAIServer(Loopback):
     `script` says what the next requests suffer, one word each; after it all goes well:
     ok, 429, 429-bare (without Retry-After), 500, 503, quota, hang, cut (half of the bytes), garbage, polite (an error
     with status 200), half (half of the vectors), empty (none of them), shuffle, unnumbered, twice (an index given
-    twice), wrong-dim, nan, text (a vector that is not numbers).
+    twice), wrong-dim, nan, text (a vector that is not numbers), wait (until `released` is set; `waiting` says that one
+    does).
     """
 
     def __init__(
@@ -50,8 +51,13 @@ class OpenAIServer(Loopback):
         self.statuses: list[int] = []
         self.at_once = self.most_at_once = 0
         self.lock = Lock()
+        self.waiting, self.released = Event(), Event()
         self._embedder = HashedEmbedder(dim=dim)
         super().__init__(_responder(self))
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
+        super().__exit__()
 
     def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         """What it answers for these texts."""
@@ -122,6 +128,9 @@ def _responder(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 {"object": "embedding", "index": number, "embedding": _encoded(vector, body)}
                 for number, vector in enumerate(server.vectors(texts))
             ]
+            if fault == "wait":
+                server.waiting.set()
+                server.released.wait()
             if fault == "half":
                 rows = rows[::2][: max(1, len(rows) // 2)]
             elif fault == "empty":
@@ -138,7 +147,7 @@ def _responder(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 rows[-1]["embedding"] = [float("nan")] * server.dim
             elif fault == "text":
                 rows[-1]["embedding"] = ["much"] * server.dim
-            if fault in ("ok", "shuffle", "unnumbered", "half"):
+            if fault in ("ok", "wait", "shuffle", "unnumbered", "half"):
                 with server.lock:
                     server.given.update(texts[int(str(row.get("index", n)))] for n, row in enumerate(rows))
             data = json.dumps({"object": "list", "model": body["model"], "data": rows}).encode()

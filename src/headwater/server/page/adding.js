@@ -7,6 +7,7 @@ import { toast } from "./said.js";
 
 const AT_ONCE = 20; // files to a request, so that the first are indexed while the rest is sent
 const OPEN = ["pending", "processing"];
+export const UNDER_WAY = [...OPEN, "indexed"]; // those that can be stopped
 const PACE_SECONDS = 1;
 const NO_FOLDERS = new Set(["unread", "archive", "unsorted", "starred"]); // what reading lists call no folder
 const watchers = new Set(); // who wants to know that documents changed
@@ -189,6 +190,23 @@ export async function loadSample() {
   } catch (error) {
     toast(error.message);
   }
+}
+
+/** Stop a job, and look after it until it has ended: by then it may have been too late. */
+export async function stop(id) {
+  const path = `/api/v1/jobs/${encodeURIComponent(id)}`;
+  try {
+    let job = await post(`${path}/cancel`);
+    await changed();
+    while (UNDER_WAY.includes(job.state)) {
+      await new Promise((resolve) => setTimeout(resolve, PACE_SECONDS * 1000));
+      job = await get(path);
+    }
+  } catch (error) {
+    toast(error.message);
+  }
+  await changed();
+  follow();
 }
 
 /** Look after the jobs that are open, until there are none; every change is told. */

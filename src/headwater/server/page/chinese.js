@@ -162,7 +162,10 @@ const SAID = [
   ["something is being measured; wait until it is done", "正在评测，请等待完成"],
   ["that is how it searches already: there is nothing to apply", "当前已是这样的设置，无需应用"],
   ["nobody has marked an answer or a passage as right yet; do that first, or choose a test set", "还没有标记过正确的回答或段落；请先标记，或选择测试集"],
-  ["the job is {}; only a pending one can be cancelled", "任务已不在等待，无法取消"],
+  ["the job is {}; only one that has not ended can be cancelled", "任务已结束，无法取消"],
+  // How a job ended that was asked to stop.
+  ["stopped as asked; the document is as it was before", "已按要求停止；文档保持原样"],
+  ["it was asked to stop, but was stored already", "停止请求来得太晚：文档已经存储"],
 ];
 
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

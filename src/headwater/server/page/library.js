@@ -1,6 +1,6 @@
 // Library: a shelf of documents, what state they are in and what is wrong with them, in words.
 
-import { addUrls, adding, changed, documents, follow, loadSample, onChange, pickBookmarks, pickFiles, pickFolder } from "./adding.js";
+import { UNDER_WAY, addUrls, adding, changed, documents, follow, loadSample, onChange, pickBookmarks, pickFiles, pickFolder, stop } from "./adding.js";
 import { app, post, put, remove } from "./api.js";
 import { t, worded } from "./i18n.js";
 import { add, address, arrows, fill, h, keyed, memory, settled } from "./kit.js";
@@ -154,7 +154,7 @@ class Library {
   /** What can be done with a document, beside the button that was pressed. */
   acts(one, button) {
     const act = (name, work, danger) => h("button.small.quiet", { class: danger ? "danger" : "", onclick: () => (this.menu.hidePopover(), work()), "aria-label": t(`${name}.of`, { title: named(one) }) }, t(name));
-    fill(this.menu, h("p.soft.fine.clip", named(one)), act("reindex", () => this.again([one])), isPromise(one) ? null : act(one.archived ? "unarchive" : "archive", () => this.archive([one], !one.archived)), act("delete", () => this.remove([one]), true));
+    fill(this.menu, h("p.soft.fine.clip", named(one)), one.job_id && UNDER_WAY.includes(one.state) ? act("stop", () => stop(one.job_id)) : act("reindex", () => this.again([one])), isPromise(one) ? null : act(one.archived ? "unarchive" : "archive", () => this.archive([one], !one.archived)), act("delete", () => this.remove([one]), true));
     this.menu.showPopover();
     this.opener = one.id;
     this.beside();
@@ -219,8 +219,11 @@ class Library {
       const words = job && (t.has(`stage.${job.stage}`) ? t(`stage.${job.stage}`) : t(`state.${job.state}`));
       const at = row.querySelector(".at");
       if (!job) at.replaceChildren();
-      else if (!at.firstChild) add(at, h("progress", { max: 100, "aria-label": words }), h("span.soft.fine"));
-      if (job) [at.firstChild.value, at.lastChild.textContent] = [job.percent, words];
+      else if (!at.firstChild) add(at, h("progress", { max: 100, "aria-label": words }), h("span.soft.fine"), h("button.small.quiet", { onclick: (event) => stop(event.currentTarget.dataset.job), "aria-label": t("stop.of", { title: named(job) }) }, t("stop")));
+      if (!job) continue;
+      const [bar, said, button] = at.children;
+      [bar.value, said.textContent] = [job.percent, job.stopping ? t("state.stopping") : words];
+      [button.dataset.job, button.disabled] = [job.id, job.stopping];
     }
   }
 

@@ -7,7 +7,7 @@ const STAY_SECONDS = 6;
 const UNDO_SECONDS = 10; // longer: it takes a while to get there with the keyboard
 const waiting = new Set(); // what can still be undone, the latest last: {undo, end}
 const SIGNS = { supported: "●", weak: "◐", unsupported: "○" };
-const STATES = { completed: "●", indexed: "◐", processing: "◐", pending: "○", empty: "△", failed: "✕", cancelled: "–" };
+const STATES = { completed: "●", indexed: "◐", processing: "◐", pending: "○", empty: "△", failed: "✕", cancelled: "–", stopping: "–" };
 
 /** A line at the corner. With `undo`, `done` happens only when it goes away unused; it stays while it is looked at. */
 export function toast(text, { undo, done, progress } = {}) {

@@ -1,6 +1,6 @@
 // System: what is under way, who has keys, where each setting comes from, and how much room there is.
 
-import { follow, onChange } from "./adding.js";
+import { UNDER_WAY, follow, onChange, stop } from "./adding.js";
 import { app, get, post, remove } from "./api.js";
 import { t, worded } from "./i18n.js";
 import { fill, h, memory } from "./kit.js";
@@ -66,9 +66,9 @@ async function jobs(node) {
   fill(node, h("h2", t("system.jobs")), h("p.soft.fine", Object.entries(counts).map(([one, count]) => `${t(`state.${one}`)} ${number(count)}`).join(" · ")),
     all.length ? h("ol.timeline", all.map((job) => h("li", h("span.soft.fine", t("system.job.took", { when: when(job.updated), n: Math.round((at(job.updated) - at(job.created)) / 1000) })),
       h("span.wrap", name(job), " ", h("span.soft.fine", [name(job) === unprefixed(job.uri) ? "" : unprefixed(job.uri), job.collection].filter(Boolean).join(" · ")), job.reason ? h("div.problems", worded(unprefixed(job.reason))) : null),
-      h("span.row", state(job.state),
+      h("span.row", state(job.stopping ? "stopping" : job.state),
         ["failed", "empty", "cancelled"].includes(job.state) ? h("button.small", { onclick: () => act(job, "retry"), "aria-label": `${t("retry")}: ${name(job)}` }, t("retry")) : null,
-        job.state === "pending" ? h("button.small", { onclick: () => act(job, "cancel"), "aria-label": `${t("cancel")}: ${name(job)}` }, t("cancel")) : null),
+        UNDER_WAY.includes(job.state) && !job.stopping ? h("button.small", { onclick: () => stop(job.id), "aria-label": `${t("stop")}: ${name(job)}` }, t("stop")) : null),
       ["processing", "pending"].includes(job.state) ? h("progress", { max: 100, value: job.percent, "aria-label": name(job) }) : lane(job)))) : h("p.soft", t("system.no.jobs")),
     all.length === size && size < MOST_JOBS ? h("div.row", h("button.small", { onclick: () => ((node.dataset.size = Math.min(MOST_JOBS, size * 4)), jobs(node)) }, t("more"))) : null);
 }
