@@ -67,7 +67,7 @@ export async function adding(files) {
     said.end();
     toast(t("add.sent", { n: files.length, name }));
     await changed();
-    follow();
+    follow({ sent: true });
   } catch (error) {
     said.end();
     toast(error.message);
@@ -142,7 +142,7 @@ export async function addUrls(urls) {
   failed = failed === "offline" ? t("offline") : worded(failed);
   toast(failed ? t("add.some", { done, n: urls.length, reason: failed }) : t("add.sent", { n: done, name }));
   if (done) await changed();
-  follow();
+  follow({ sent: done > 0 });
 }
 
 /** An export of a browser or of a reading list: its addresses with their titles, folders and tags. */
@@ -209,8 +209,8 @@ export async function stop(id) {
   follow();
 }
 
-/** Look after the jobs that are open, until there are none; every change is told. */
-export async function follow() {
+/** Look after the jobs that are open, until there are none; every change is told. Who sent some hears the end of it. */
+export async function follow({ sent = false } = {}) {
   if (following || !app.get("about")) return;
   following = true;
   let before = "";
@@ -246,6 +246,7 @@ export async function follow() {
       meter.linger();
       meter = null;
     } else if (failed > 0) toast(t("jobs.some", { n: failed })); // it was over before it was looked at
+    else if (sent) toast(t("jobs.done"));
   } catch {
     /* signed out or offline: the views say so */
   } finally {
