@@ -13,6 +13,7 @@ from reportlab.pdfgen import canvas
 from tests.server.conftest import DONE_SECONDS, Running
 
 from headwater.sandbox import limits
+from headwater.server.app import SHUTDOWN_SECONDS
 from headwater.storage.ledger import STOPPED
 from headwater.testing.openai_server import OpenAIServer
 
@@ -63,6 +64,22 @@ def test_a_document_that_waits_for_its_vectors_is_stopped(embedding: Running, sl
         assert settled(client, job)["state"] == "completed"
         late = client.post(f"/api/v1/jobs/{job}/cancel")
         assert late.status_code == 409 and "the job is completed" in late.json()["message"]
+        assert client.post("/api/v1/retrieval", json={"question": "pump"}).json()["data"]["chunks"]
+
+
+def test_a_server_ends_while_its_embedder_hangs_and_its_jobs_are_done_later(
+    embedding: Running, slow: OpenAIServer, settled: Any
+) -> None:
+    with embedding.client() as client:
+        made = client.post("/api/v1/ingest/text", json={"uri": "pump", "text": PUMP.decode()}).json()["data"]
+        assert slow.waiting.wait(DONE_SECONDS)
+    embedding.process.terminate()
+    assert embedding.process.wait(SHUTDOWN_SECONDS + DONE_SECONDS) == 0
+    assert "whose job is done at the next start" in embedding.log.read_text("utf-8")
+    slow.released.set()
+    embedding.start()
+    with embedding.client() as client:
+        assert settled(client, made["job_id"])["state"] == "completed"
         assert client.post("/api/v1/retrieval", json={"question": "pump"}).json()["data"]["chunks"]
 
 

@@ -106,6 +106,9 @@ def serve(
         server.run(sockets=[listening])
     except SystemExit as error:  # it says so with codes of its own
         sys.exit(1 if error.code else 0)
+    state = getattr(app.state, "headwater", None)
+    if state is not None and state.worker.is_working:
+        os._exit(0)  # a model that does not answer would be waited for; nothing is lost by a kill, so not by this
 
 
 def _keep_few_heaps() -> None:

@@ -61,7 +61,7 @@ PROTOCOLS = (
     *("vercel", "dify", "mcp"),
 )
 RETRIEVAL_THREADS_PER_CORE = 2
-SHUTDOWN_SECONDS = 60.0
+SHUTDOWN_SECONDS = 20.0
 
 _STATUS_NAMES: dict[int, wire.ErrorName] = {404: "DATA_ERROR", 401: "AUTHENTICATION_ERROR", 403: "AUTHENTICATION_ERROR"}
 
@@ -183,9 +183,11 @@ def closed(state: State) -> None:
     state.generation.close()
     state.announcer.close()
     state.ledger.close()
-    state.kb.close()
+    if not state.worker.is_working:
+        state.kb.close()
     state.tracing.close()
-    logs.tell("Server stopped", took_ms=round((time.monotonic() - began) * 1000))
+    left = {"left": "a request to a model, whose job is done at the next start"} if state.worker.is_working else {}
+    logs.tell("Server stopped", took_ms=round((time.monotonic() - began) * 1000), **left)
 
 
 def _answer_errors(app: FastAPI) -> None:

@@ -50,6 +50,10 @@ LEASE_SECONDS = 120  # longer than any page may take
 OnDone = Callable[[Job], None]
 
 
+class _Stopped(Exception):
+    """The worker is to end: what it has in hand is left to the next."""
+
+
 class Worker:
     """Works on the jobs of one home, in a thread of its own (`start`) or in this one (`run`)."""
 
@@ -86,13 +90,18 @@ class Worker:
         self._wanted.set()
 
     def stop(self, *, timeout_seconds: float = 30.0) -> None:
-        """End after the pass under way. What is left is there the next time."""
+        """End as soon as what is being stored is stored. What is left is there the next time."""
         self._stop.set()
         self.wake()
         end = time.monotonic() + timeout_seconds
         if self._thread is not None:
             self._thread.join(timeout_seconds)
         self.refresher.stop(timeout_seconds=max(0.0, end - time.monotonic()))
+
+    @property
+    def is_working(self) -> bool:
+        """Whether something is under way beside what this process does: after `stop`, a request that hangs."""
+        return self._thread is not None and self._thread.is_alive()
 
     def run(self) -> None:
         """Work until `stop`."""
@@ -156,6 +165,8 @@ class Worker:
                     self._stopping.settle(job)
                 else:
                     self._relabel(job)
+        except _Stopped:
+            return  # the jobs are taken up again by whoever works next
         except (BackendError, UsageError) as error:  # the latter: settings that do not fit the home
             failure = error
         self._failures = self._failures + 1 if failure else 0
@@ -233,6 +244,8 @@ class Worker:
             self.kb.indexer.load([changed])
 
     def _tell(self, jobs: dict[str, Job], progress: Progress) -> None:
+        if self._stop.is_set():
+            raise _Stopped
         self._stopping.look()
         job = jobs.get(progress.uri)
         if job is not None and job.state == "indexed" and progress.stage not in ("embed", "store"):
