@@ -73,7 +73,7 @@ class Seen:
         sandbox, began = self.kb.parsers.sandbox, dict[tuple[int, str], float]()
         while not over.wait(SAMPLE_SECONDS):
             with sandbox._lock:
-                busy = {(worker._process.pid, uri) for worker, uri in sandbox._busy.items()}
+                busy = {(worker._process.pid, blob.uri) for worker, blob in sandbox._busy.items()}
             for pid, uri in busy:
                 since = began.setdefault((pid, uri), time.monotonic())
                 self.seconds[uri] = max(self.seconds.get(uri, 0.0), time.monotonic() - since)

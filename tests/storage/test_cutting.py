@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.storage._cutting import LARGE_BATCH, SLICE, Cutting, Lanes
+from headwater.storage._cutting import LARGE_BATCH, SLICE, Cutting, Lanes, Manner
 from headwater.tokens import Cutter
 
 CUTTER = Cutter()
@@ -40,7 +40,7 @@ def together(slices: Iterator[tuple[int, list[Lanes]]], count: int) -> list[Term
 
 
 def cut(texts: list[str]) -> list[Terms]:
-    return [terms(lanes) for lanes in CUTTER.cut_many(texts)]
+    return [terms(lanes) for lanes in CUTTER.cut_many(texts, once=True)]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,13 @@ def wanted() -> list[Terms]:
 
 def test_two_processes_cut_what_one_cuts(cutting: Cutting, wanted: list[Terms]) -> None:
     assert together(cutting.slices(TEXTS), len(TEXTS)) == wanted
+
+
+def test_they_cut_as_an_earlier_release_did(cutting: Cutting) -> None:
+    texts = [f"à Zürich {text}" for text in TEXTS]
+    wanted = [terms(lanes) for lanes in CUTTER.with_accents.cut_many(texts)]
+    assert together(cutting.slices(texts, Manner(once=False, accents=True)), len(texts)) == wanted
+    assert "zürich" in wanted[0][0] and "水位" in wanted[0][1]
 
 
 def test_what_was_begun_is_gone_on_with(cutting: Cutting, wanted: list[Terms]) -> None:

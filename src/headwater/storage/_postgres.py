@@ -143,6 +143,8 @@ class Postgres:
         if not self._has_schema:
             with self._transaction(WRITE) as connection:
                 self._make_schema(connection)
+            # A session that looked for the schema while another one made it may go on not to see it.
+            self._drop_idle()
             self._has_schema = True
         return self._answering(WRITE)
 
