@@ -356,6 +356,7 @@ def test_a_collection_is_made_asked_and_deleted_with_undo(page: Any, workshop: A
     assert "Gate" not in page.locator(".sources .title").all_inner_texts()
     page.get_by_label("Collection").select_option("")
     library(page, workshop, "?collection=ponds")
+    page.get_by_role("button", name=re.compile(r"^ponds\s*1$")).wait_for()
     page.get_by_role("button", name="Delete collection").click()
     page.get_by_text("ponds with 1 document is being deleted").wait_for()
     page.get_by_role("button", name="Undo").click()

@@ -12,6 +12,8 @@ const PACE_SECONDS = 1;
 const NO_FOLDERS = new Set(["unread", "archive", "unsorted", "starred"]); // what reading lists call no folder
 const watchers = new Set(); // who wants to know that documents changed
 let following = false;
+let asked = false; // to look once more, while it is being done
+let told = false; // that something was sent, whose end is to be said
 let lost = null; // how many could not be read when it was last looked
 
 /** Be told when something was added, indexed or removed, until the returned function is called. */
@@ -211,7 +213,9 @@ export async function stop(id) {
 
 /** Look after the jobs that are open, until there are none; every change is told. Who sent some hears the end of it. */
 export async function follow({ sent = false } = {}) {
-  if (following || !app.get("about")) return;
+  if (!app.get("about")) return;
+  [asked, told] = [true, told || sent];
+  if (following) return;
   following = true;
   let before = "";
   let meter = null;
@@ -219,6 +223,7 @@ export async function follow({ sent = false } = {}) {
   let failed = 0;
   try {
     for (;;) {
+      asked = false;
       const { jobs, counts } = await get("/api/v1/jobs", { state: OPEN, page_size: 100 });
       const open = Math.max(jobs.length, OPEN.reduce((sum, name) => sum + (counts[name] || 0), 0));
       const now = JSON.stringify(jobs.map((job) => [job.id, job.state, job.percent]));
@@ -233,6 +238,10 @@ export async function follow({ sent = false } = {}) {
       }
       if (now !== before) await changed();
       before = now;
+      if (!open && asked) {
+        before = ""; // what was sent meanwhile may be over as well
+        continue;
+      }
       if (!open) {
         failed = unread - lost;
         lost = unread;
@@ -246,11 +255,11 @@ export async function follow({ sent = false } = {}) {
       meter.linger();
       meter = null;
     } else if (failed > 0) toast(t("jobs.some", { n: failed })); // it was over before it was looked at
-    else if (sent) toast(t("jobs.done"));
+    else if (told) toast(t("jobs.done"));
   } catch {
     /* signed out or offline: the views say so */
   } finally {
     meter?.end();
-    following = false;
+    following = told = false;
   }
 }
