@@ -16,8 +16,8 @@ from pydantic import Field
 from headwater.errors import NotFound
 from headwater.server import reach, wire
 from headwater.server.auth import Reader, Writer
-from headwater.server.promises import promise, start
-from headwater.server.relabel import STOP_SECONDS, followed, relabel
+from headwater.server.promises import STOP_SECONDS, followed, promise, start
+from headwater.server.relabel import relabel
 from headwater.server.removal import MANUAL_OF, manual_of, remove_documents
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Dataset, Job

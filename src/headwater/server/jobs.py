@@ -9,7 +9,7 @@ from pydantic import Field
 from headwater.errors import NotFound
 from headwater.server import reach, wire
 from headwater.server.auth import Caller, Reader, Writer
-from headwater.server.relabel import STOP_SECONDS, followed
+from headwater.server.promises import STOP_SECONDS, followed
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Job
 

@@ -1,7 +1,9 @@
 """Bytes that somebody sent -> an original on disk and a job that will index it. Durable before it is acknowledged."""
 
 import re
+import time
 import unicodedata
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,6 +14,11 @@ from headwater.storage.ledger import Dataset, Job, Original, now
 from headwater.types import document_id
 
 MAX_NAME_CHARS = 200
+# Most jobs that a person waits for are done in a few hundredths of a second; who waits longer is told that it goes on.
+WAIT_SECONDS = 5.0
+POLL_SECONDS = 0.02
+# What is asked to stop mostly does within a second.
+STOP_SECONDS = 2.0
 UPLOAD = "upload:/"  # so that what a client calls a file is never taken for a path of this machine
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/]')
 
@@ -92,3 +99,14 @@ def check_room(state: State, owner: str, more: int) -> None:
             f"{owner!r} may keep {quota} bytes and keeps {state.ledger.originals.used(owner)} already; "
             "delete documents or raise server.owner_quota_bytes"
         )
+
+
+def followed(state: State, jobs: Sequence[Job], *, within_seconds: float = WAIT_SECONDS) -> list[Job]:
+    """The jobs when all of them have ended, or as they are after a while."""
+    state.worker.wake()
+    end = time.monotonic() + within_seconds
+    while True:
+        seen = [state.ledger.jobs.get(job.id) or job for job in jobs]
+        if time.monotonic() >= end or state.stopping.is_set() or not any(job.is_open for job in seen):
+            return seen
+        time.sleep(POLL_SECONDS)

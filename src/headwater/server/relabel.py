@@ -1,18 +1,11 @@
 """Other labels, or passages to leave out -> a job for the worker, waited for a little."""
 
-import time
-from collections.abc import Sequence
 from typing import Any
 
+from headwater.server.promises import followed
 from headwater.server.state import State
 from headwater.storage.ledger import Job
 from headwater.types import Record, text_hash
-
-# Most such jobs are done in a few hundredths of a second; who waits longer is told that it goes on.
-WAIT_SECONDS = 5.0
-POLL_SECONDS = 0.02
-# What is asked to stop mostly does within a second.
-STOP_SECONDS = 2.0
 
 
 def relabel(state: State, record: Record, work: dict[str, Any]) -> Job:
@@ -47,14 +40,3 @@ def merged(before: dict[str, Any], work: dict[str, Any]) -> dict[str, Any]:
         hidden = [*(hidden if text == work["text"] else []), *work["hide"]]
         text = work["text"]
     return {"changes": changes, "hide": hidden, "text": text}
-
-
-def followed(state: State, jobs: Sequence[Job], *, within_seconds: float = WAIT_SECONDS) -> list[Job]:
-    """The jobs when all of them have ended, or as they are after a while."""
-    state.worker.wake()
-    end = time.monotonic() + within_seconds
-    while True:
-        now = [state.ledger.jobs.get(job.id) or job for job in jobs]
-        if time.monotonic() >= end or state.stopping.is_set() or not any(job.is_open for job in now):
-            return now
-        time.sleep(POLL_SECONDS)
