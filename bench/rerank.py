@@ -135,8 +135,7 @@ def lists_of(kb: KnowledgeBase, folder: Path) -> tuple[list[Any], list[float], l
         together += [
             hit.scores["semantic"] for hit, yes in zip(hits, right, strict=True) if yes and "semantic" in hit.scores
         ]
-        cut = model.segment([model.runs(hit.chunk.text) for hit in hits])
-        found = evidence(model, asked, [np.array(pieces, dtype=np.int32) for pieces in cut])
+        found = evidence(model, asked, model.cut([hit.chunk.text for hit in hits]))
         before = np.array([max(hit.score, 0.0) for hit in hits])
         before = before / max(float(before.max()), 1e-9) * found.covered
         lists.append((np.stack([before, found.windows, found.pairs], axis=1), np.array(right) / sum(right)))
@@ -208,8 +207,7 @@ def looked_at(kb: KnowledgeBase, folder: Path) -> list[Looked]:
         before = np.array([max(hit.score, 0.0) for hit in hits])
         before = before / max(float(before.max(initial=0.0)), 1e-9)
         nothing, asked = np.zeros(len(hits)), _question(model, text)
-        cut = model.segment([model.runs(hit.chunk.text) for hit in hits])
-        pieces = [np.array(one, dtype=np.int32) for one in cut]
+        pieces = model.cut([hit.chunk.text for hit in hits])
         found = evidence(model, asked, pieces) if asked is not None and any(map(len, pieces)) else None
         rows.append(
             Looked(

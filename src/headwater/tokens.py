@@ -8,8 +8,7 @@ The lanes, each cut the same way for the index and for a query:
 - codes: what words tear apart: `PPR-9087`, `C++`, `.NET`, `3.14`, `v1.2.3`, `a_b.c`, `foo@bar.com`, `AK47`.
 
 All of them read folded text: lower case, narrow forms, simplified characters, Latin letters without accents. Folding
-keeps every character's place.
-One pass over the text as an array of code points decides about each character from its class and its neighbours'.
+keeps every character's place. `scanning` finds what each lane has of a text, all but Chinese words.
 """
 
 from __future__ import annotations
@@ -20,25 +19,23 @@ from functools import cache, cached_property
 from types import ModuleType
 from typing import Final, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from headwater.characters import CJK_CHAR, HAN_RANGES, SCRIPT_RANGES
+from headwater.scanning import MAX_CODE_CHARS, Term, fold, scanner
 
-from headwater.characters import (
-    BREAK,
-    CJK_CHAR,
-    CODE_CHAR,
-    CODE_SEED,
-    GRAM,
-    HAN_CHAR,
-    HAN_RANGES,
-    HAN_TEXT,
-    SCRIPT,
-    SCRIPT_CHAR,
-    SCRIPT_RANGES,
-    WORD_CHAR,
-    WORD_TEXT,
-    tables,
-)
+__all__ = [
+    "Cutter",
+    "Lanes",
+    "QueryLanes",
+    "Term",
+    "Unit",
+    "count_tokens",
+    "fold",
+    "is_cjk",
+    "language",
+    "length",
+    "sentences",
+    "token_spans",
+]
 
 Unit = Literal["chars", "tokens"]
 
@@ -46,42 +43,6 @@ Unit = Literal["chars", "tokens"]
 def is_cjk(char: str) -> bool:
     """Whether it is a Chinese, Japanese or Korean character (not a mark)."""
     return CJK_CHAR.match(char) is not None
-
-
-# ------------------------------------------------------------------------------------------- folding
-
-_Points = npt.NDArray[np.int32]
-
-
-def _points(text: str) -> _Points:
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
-
-
-def _text(points: _Points) -> str:
-    return points.tobytes().decode("utf-32-le", "surrogatepass")
-
-
-@cache
-def _shift(*, accents: bool) -> _Points:
-    """By code point, what to add to fold it."""
-    known = tables()
-    if not accents:
-        return known.shift
-    shift = known.shift.copy()
-    shift[known.accents[:, 0]] = known.accents[:, 1]
-    return shift
-
-
-def _fold(points: _Points, *, accents: bool = False) -> _Points:
-    folded: _Points = points + _shift(accents=accents).take(points, mode="clip")
-    return folded
-
-
-def fold(text: str) -> str:
-    """Lower case, full width to narrow, traditional to simplified, no accents: in place, so offsets stay true."""
-    if text.isascii():
-        return text.lower()
-    return _text(_fold(_points(text)))
 
 
 # --------------------------------------------------------------------------------------------- lanes
@@ -107,126 +68,12 @@ class QueryLanes(NamedTuple):
     phrases: list[list[str]]
 
 
-class Term(NamedTuple):
-    """A term of the words or codes lane and where it stands in the text."""
-
-    start: int
-    end: int
-    term: str
-
-
-# Longer ones are keys and encoded data, which nobody types.
-_MAX_CODE_CHARS: Final = 100
-# Distinct words of an ingest before their stems are forgotten: about 10 MB.
-_MAX_STEMS: Final = 100_000
-_GAP: Final = np.int32(ord(" "))
-# Stands between texts that are cut together. It is no white space, so that splitting keeps it.
-_MARK: Final = "\0"
-_POINT_BITS: Final = 21  # of a code point
-_BETWEEN: Final = "   "  # the mark goes in the middle
-_RUN: Final = re.compile(r"\S+")
-
-
-class _Stems(dict[str, str]):
-    """Each word's stem, remembered: a look-up is three times as fast as the stemmer's own."""
-
-    def __init__(self) -> None:
-        import Stemmer
-
-        # Without its own memory, whose upkeep costs three times the stemming.
-        self._stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
-
-    def __missing__(self, word: str) -> str:
-        if len(self) >= _MAX_STEMS:
-            self.clear()
-        stem = self[word] = self._stem(word)
-        return stem
-
-
 @cache
 def _jieba() -> ModuleType:
     """Loaded at the first Chinese character, for it reads its dictionary for 0.1 s."""
     import rjieba
 
     return rjieba
-
-
-class _Characters:
-    """Texts as folded code points with their classes, a space at either end, and the uses of those in between."""
-
-    __slots__ = ("kinds", "points", "uses")
-
-    def __init__(self, texts: Sequence[str], *, accents: bool) -> None:
-        known = tables()
-        points = _fold(_points(f" {_BETWEEN.join(texts)} "), accents=accents)
-        kinds = known.kind.take(points, mode="clip")
-        if len(texts) > 1:
-            marks = np.cumsum([len(text) + len(_BETWEEN) for text in texts[:-1]]) - 1
-            points[marks], kinds[marks] = ord(_MARK), BREAK
-        self.uses = known.uses.take((kinds[:-2] << 8) | (kinds[1:-1] << 4) | kinds[2:])
-        self.points, self.kinds = points, kinds
-
-    @property
-    def has_cjk(self) -> bool:
-        """Whether a text has a Chinese, Japanese or Korean character."""
-        return bool((self.kinds > BREAK).any())
-
-    def grams(self, beside: Iterable[str] = ()) -> str:
-        """The pairs, but for those of a text that are words of it: `beside` has words, marked off as the texts are."""
-        places = (self.uses & GRAM).nonzero()[0] + 1
-        kept = np.where(self.kinds >= BREAK, self.points, _GAP)
-        held = [_two_together(_points(f" {words} ")) for words in beside]
-        if held and sum(map(len, held)):
-            known = np.sort(np.concatenate(held))
-            found = _keys(kept, places)
-            near = known.searchsorted(found).clip(max=len(known) - 1)
-            places = places[known[near] != found]
-        spaced = np.empty((len(places), 3), dtype=np.int32)
-        spaced[:, 0] = kept[places]
-        spaced[:, 1] = kept[places + 1]
-        spaced[:, 2] = _GAP
-        return _text(spaced)
-
-    def runs(self, use: int, with_space: int) -> str:
-        """The runs of characters good for that with a space after each."""
-        places = (self.uses & with_space).nonzero()[0]
-        return _text(np.where((self.uses & use).take(places), self.points.take(places + 1), _GAP))
-
-    def only(self, use: int) -> str:
-        """The characters good for that in their places, all others blank."""
-        return _text(np.where(self.uses & use, self.points[1:-1], _GAP))
-
-    def codes(self) -> Iterator[Term]:
-        seeds: list[int] = (self.uses & CODE_SEED).nonzero()[0].tolist()
-        if not seeds:
-            return
-        text = self.only(CODE_CHAR) + " "
-        end = 0
-        for seed in seeds:
-            if seed < end:
-                continue
-            start, end = text.rfind(" ", 0, seed) + 1, text.index(" ", seed)
-            run = text[start:end]
-            body = run.lstrip("-_@&+#.")
-            if len(body) == len(run) - 1 and run[0] == "." and body[0].isalpha():
-                body = run  # .NET
-            code = body.rstrip("-_@&.")
-            if len(code) <= _MAX_CODE_CHARS:
-                yield Term(end - len(body), end - len(body) + len(code), code)
-
-
-def _keys(points: _Points, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-    """A number for each of the texts and the two characters that stand at these places in it."""
-    which = np.cumsum(points == ord(_MARK), dtype=np.int64).take(places)
-    wide = points.astype(np.int64)
-    return (which << 2 * _POINT_BITS) | (wide.take(places) << _POINT_BITS) | wide.take(places + 1)
-
-
-def _two_together(points: _Points) -> npt.NDArray[np.int64]:
-    """The words of two characters, as `_keys`."""
-    inside = (points != _GAP) & (points != ord(_MARK))
-    starts = ~inside[:-3] & inside[1:-2] & inside[2:-1] & ~inside[3:]
-    return _keys(points, starts.nonzero()[0] + 1)
 
 
 class Cutter:
@@ -236,7 +83,11 @@ class Cutter:
     """
 
     def __init__(self, *, dictionary: Iterable[str] = (), accents: bool = False) -> None:
-        self._stems, self._accents = _Stems(), accents
+        import Stemmer
+
+        # Without its own memory, whose upkeep costs three times the stemming.
+        self._stem: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+        self._scanner = scanner(stem=self._stem, accents=accents)
         self._dictionary = frozenset(word for word in map(str.strip, map(fold, dictionary)) if word)
         lengths: dict[str, set[int]] = {}
         for word in self._dictionary:
@@ -263,24 +114,12 @@ class Cutter:
         `once` leaves a pair out that is also a word of the same text: nearly half of them, for whoever looks for a pair
         among the words as well.
         """
-        if not texts:
-            return []
-        seen = _Characters(texts, accents=self._accents)
-        marks = _MARK * (len(texts) - 1)
-        han = scripts = marks
-        grams = marks
-        if seen.has_cjk:
-            han = " ".join(_jieba().cut_for_search(seen.runs(HAN_CHAR, HAN_TEXT)))
-            scripts = seen.only(SCRIPT_CHAR) if (seen.kinds == SCRIPT).any() else marks
-            grams = seen.grams((han, scripts) if once else ())
-        words = " ".join(map(self._stems.__getitem__, seen.runs(WORD_CHAR, WORD_TEXT).split()))
-        codes = " ".join(code for _, _, code in seen.codes())
-        lanes = (lane.split(_MARK) for lane in (han, words, scripts, grams, codes))
-        return [(" ".join(filter(str.strip, parts)), pairs, code) for *parts, pairs, code in zip(*lanes, strict=True)]
+        seen = self._scanner.scan(texts)
+        return seen.lanes(_jieba().cut_for_search(seen.han) if seen.han else (), once=once)
 
     def stem(self, word: str) -> str:
         """The term of one word of Latin letters, in lower case: what `cut` makes of it."""
-        return self._stems[word]
+        return self._stem(word)
 
     def query(self, text: str) -> QueryLanes:
         """The terms of a query, with a phrase for each word of the dictionary in it."""
@@ -295,16 +134,12 @@ class Cutter:
 
     def words_in(self, text: str) -> list[Term]:
         """The terms of the words and codes lanes and the dictionary's words, with their places, in order."""
-        seen = _Characters([text], accents=self._accents)
-        found = list(seen.codes())
-        found += self._known(_text(seen.points[1:-1]))
-        for run in _RUN.finditer(seen.only(WORD_CHAR)):
-            found.append(Term(*run.span(), self._stems[run[0]]))
-        for run in _RUN.finditer(seen.only(SCRIPT_CHAR)):
-            found.append(Term(*run.span(), run[0]))
-        for run in _RUN.finditer(seen.only(HAN_CHAR)):
-            for term, start, end in _jieba().tokenize(run[0], mode="search"):
-                found.append(Term(run.start() + start, run.start() + end, term))
+        seen = self._scanner.scan((text,))
+        found = seen.terms()
+        found += self._known(seen.folded)
+        for first, _, run in seen.han_runs():
+            for term, start, end in _jieba().tokenize(run, mode="search"):
+                found.append(Term(first + start, first + end, term))
         return sorted(found)
 
     def _known(self, folded: str) -> Iterator[Term]:
@@ -421,11 +256,11 @@ def _wraps(text: str, line: int, end: int) -> bool:
 def _ends(text: str, start: int, stop: re.Match[str]) -> bool:
     """Whether this full stop is the end of a sentence."""
     before = text[start : stop.start()]
-    last = _LAST_WORD.search(before[-_MAX_CODE_CHARS:])
+    last = _LAST_WORD.search(before[-MAX_CODE_CHARS:])
     word = last[0] if last else ""
     if word and before.strip() == word and (word.isdigit() or len(word) == 1):
         return False  # the number of a list item
-    following = _NEXT_WORD.match(text, stop.end(), stop.end() + _MAX_CODE_CHARS)
+    following = _NEXT_WORD.match(text, stop.end(), stop.end() + MAX_CODE_CHARS)
     if not following or is_cjk(following[1]):
         return True
     goes_on = following[1][0].islower()

@@ -21,6 +21,7 @@ LOOKED_UP = {
     "errors.py",
     "tokens.py",
     "characters.py",
+    "scanning.py",
     "selection.py",
     "highlight.py",
     "statements.py",

@@ -115,7 +115,7 @@ def test_long_questions_are_multiplied_in_parts_too() -> None:
     """A product is made of a few pieces at a time; how many must make no difference."""
     model = load()
     texts = ["The dam on the river is 221 metres tall. " * 20, "员工每年享有十五天带薪年假，试用期三个月。" * 9]
-    passages = [np.array(p, dtype=np.int32) for p in model.segment([model.runs(t) for t in texts])]
+    passages = model.cut(texts)
     asked = rerank._question(model, " ".join(texts))
     assert asked is not None
     different = np.unique(np.concatenate(passages))
@@ -153,7 +153,7 @@ def test_the_evidence_is_that_of_a_plain_reading() -> None:
     question = "How tall is the dam? 年假"
     asked = rerank._question(model, question)
     assert asked is not None
-    passages = [np.array(p, dtype=np.int32) for p in model.segment([model.runs(t) for t in texts])]
+    passages = model.cut(texts)
     found = evidence(model, asked, passages)
 
     def unit(piece: int) -> np.ndarray:

@@ -41,8 +41,8 @@ def chosen_pieces(model: Pieces, data: Any) -> list[int]:
     texts = [text for name, pairs in data["pairs"].items() for pair in pairs[:8_000] for text in pair]
     texts += [text for pair in data["parallel"][:40_000] for text in pair]
     for start in range(0, len(texts), 5_000):
-        for cut in model.segment([model.runs(text[:1_500]) for text in texts[start : start + 5_000]]):
-            counts.update(cut)
+        for cut in model.cut([text[:1_500] for text in texts[start : start + 5_000]]):
+            counts.update(cut.tolist())
     words = [piece.decode() for piece in model.pieces.tolist()]
     place = {word: number for number, word in enumerate(words)}
     common: dict[str, set[int]] = {}

@@ -7,7 +7,6 @@ vectors agree. Needs no download.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,8 +35,8 @@ class Nearness(NamedTuple):
 def nearness(question: str, texts: Sequence[str]) -> Nearness | None:
     """None where the model knows nothing of the question."""
     model = load()
-    asked, *cut = model.segment([model.runs(text) for text in (question, *texts)])
-    pieces = np.array(list(dict.fromkeys(asked[:MAX_QUESTION_PIECES])), dtype=np.int64)
+    asked, *cut = model.cut([question, *texts])
+    pieces = np.array(list(dict.fromkeys(asked[:MAX_QUESTION_PIECES].tolist())), dtype=np.int64)
     if not len(pieces):
         return None
     vectors, lengths = _directions(model.table[pieces])
@@ -45,7 +44,7 @@ def nearness(question: str, texts: Sequence[str]) -> Nearness | None:
     if not weights.any():
         return None
     cosines = np.zeros((len(texts), len(pieces)), dtype=np.float32)
-    joined = np.fromiter(chain.from_iterable(cut), dtype=np.int64)
+    joined = np.concatenate(cut) if cut else asked[:0]
     if len(joined):
         seen = np.zeros(len(model.scales), dtype=bool)
         seen[joined] = True

@@ -101,10 +101,8 @@ class LateInteraction:
         for batch in _batches(list(strange.items()), BATCH):
             if perf_counter() >= deadline:
                 raise BackendError("no time was left to read the passages")
-            cut = model.segment([model.runs(text) for _, text in batch])
-            known |= {
-                key: np.array(pieces[:MAX_PIECES], dtype=np.int32) for (key, _), pieces in zip(batch, cut, strict=True)
-            }
+            cut = model.cut([text for _, text in batch])
+            known |= {key: pieces[:MAX_PIECES] for (key, _), pieces in zip(batch, cut, strict=True)}
         with self._lock:
             for key in keys:
                 self._cut[key] = known[key]
@@ -130,8 +128,8 @@ def _batches(items: list[Any], size: int) -> Iterator[list[Any]]:
 
 def _question(model: Pieces, text: str) -> _Question | None:
     """The question's pieces; None where the model knows none of them."""
-    (cut,) = model.segment([model.runs(text)])
-    order = list(dict.fromkeys(cut[:MAX_QUESTION_PIECES]))
+    cut = model.cut([text])[0][:MAX_QUESTION_PIECES].tolist()
+    order = list(dict.fromkeys(cut))
     pieces = np.array(order, dtype=np.int32)
     vectors = model.table[pieces].astype(np.float32)
     lengths = np.linalg.norm(vectors, axis=1).astype(np.float32)
@@ -141,7 +139,7 @@ def _question(model: Pieces, text: str) -> _Question | None:
     weights = (weights / weights.sum()).astype(np.float32)
     rarities = -model.scores[pieces].astype(np.float32)
     place = {piece: number for number, piece in enumerate(order)}
-    beside = dict.fromkeys((place[a], place[b]) for a, b in pairwise(cut[:MAX_QUESTION_PIECES]) if a != b)
+    beside = dict.fromkeys((place[a], place[b]) for a, b in pairwise(cut) if a != b)
     shares = {pair: float(min(weights[pair[0]], weights[pair[1]])) for pair in beside}
     whole = sum(shares.values())
     return _Question(

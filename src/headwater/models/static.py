@@ -6,9 +6,8 @@ A text's vector is the sum of its pieces' vectors: no network, no GPU, no wait. 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -39,26 +38,10 @@ class StaticEmbedder:
     def embed(self, texts: Sequence[str], role: Literal["query", "passage"]) -> Matrix:
         """One row per text, the same for both roles; a text without a known piece gets a row of zeros."""
         del role
-        model = self._model
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), self.BATCH):
-            batch = [model.runs(text) for text in texts[start : start + self.BATCH]]
-            for row, pieces in enumerate(model.segment(batch), start):
-                if pieces:
-                    self._sum(model, pieces, out[row])
+            self._model.embed(texts[start : start + self.BATCH], out[start : start + self.BATCH], damping=self._damping)
         return out
-
-    def _sum(self, model: Pieces, pieces: list[int], out: np.ndarray[Any, np.dtype[np.float32]]) -> None:
-        """Adds up the pieces; a piece seen n times counts n ** damping, so that no word drowns the others."""
-        counts = Counter(pieces)
-        which = np.fromiter(counts.keys(), np.int64, len(counts))
-        weights = (
-            np.fromiter(counts.values(), np.float32, len(counts)) ** np.float32(self._damping) * model.scales[which]
-        )
-        np.matmul(weights, model.table[which, : self.dim].astype(np.float32), out=out)
-        length = np.sqrt(np.dot(out, out))
-        if length > 0:
-            out /= length
 
     @property
     def _model(self) -> Pieces:

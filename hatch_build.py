@@ -1,0 +1,56 @@
+"""native/*.c -> modules of the package, where there is a compiler; without one Python does the same, more slowly.
+
+HEADWATER_NATIVE=1 makes a build without them fail, HEADWATER_NATIVE=0 leaves them out.
+"""
+
+import os
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+MODULES = ("lanes", "pieces")
+OPTIONS = {"msvc": ["/O2", "/std:c11"], "unix": ["-O3"]}
+
+
+class NativeModules(BuildHookInterface[Any]):
+    """Compiles when a wheel is built, or for an editable installation into the source."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add what could be compiled to the wheel, which is then for this kind of machine only."""
+        wanted = os.environ.get("HEADWATER_NATIVE", "")
+        if self.target_name != "wheel" or wanted == "0":
+            return
+        package = Path(self.root, "src", "headwater")
+        folder = package.parent if version == "editable" else Path(mkdtemp())
+        try:
+            made = self._compiled(folder)
+        except Exception as error:
+            if wanted == "1":
+                raise
+            self.app.display_warning(f"headwater is installed without native code, and slower to add documents: {error}")
+            return
+        if version != "editable":
+            build_data["force_include"].update({str(path): f"headwater/{path.name}" for path in made})
+        build_data["pure_python"], build_data["infer_tag"] = False, True
+
+    def _compiled(self, folder: Path) -> list[Path]:
+        from setuptools import Distribution, Extension
+        from setuptools.command.build_ext import build_ext
+
+        class Build(build_ext):
+            def build_extensions(self) -> None:
+                for extension in self.extensions:
+                    extension.extra_compile_args = OPTIONS.get(self.compiler.compiler_type, [])
+                super().build_extensions()
+
+        sources = {name: os.path.relpath(Path(self.root, "native", f"{name}.c")) for name in MODULES}
+        extensions = [Extension(f"headwater._native_{name}", [source]) for name, source in sources.items()]
+        command = Build(Distribution({"name": "headwater", "ext_modules": extensions}))
+        command.build_lib, command.build_temp = str(folder), mkdtemp()
+        command.ensure_finalized()
+        command.run()
+        return [Path(command.get_ext_fullpath(extension.name)) for extension in extensions]
