@@ -3,12 +3,15 @@
 
 FROM python:3.12-slim AS build
 WORKDIR /build
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+# For native/*.c; without a compiler the image would do the same in Python, more slowly.
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
+COPY pyproject.toml constraints.txt hatch_build.py README.md LICENSE NOTICE ./
+COPY native ./native
 COPY src ./src
 RUN python -m venv /opt/headwater
 # More of them, with commas: `milvus` for vectors in a Milvus server, and the others that pyproject.toml names.
 ARG EXTRAS=mcp
-RUN /opt/headwater/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt ".[$EXTRAS]"
+RUN HEADWATER_NATIVE=1 /opt/headwater/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt ".[$EXTRAS]"
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --user-group --home-dir /data --no-create-home --shell /usr/sbin/nologin headwater
