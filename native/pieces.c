@@ -30,8 +30,10 @@ typedef struct {
     uint32_t *first; /* from the root by a character, or 0 */
     int32_t *piece;  /* of a node, or -1 */
     uint32_t nodes, room;
-    Py_UCS4 *folded;
-    uint8_t *group; /* of what a character folds to */
+    int32_t *spelling; /* of a character wherever it stands, in the spelling the model knows; -1: it depends */
+    Py_UCS4 *folded;   /* of a character of a text that `plain` made */
+    PyObject *plain;
+    uint8_t *group;
     double *likelihood;
     double unknown;
     Py_ssize_t count, width;
@@ -46,6 +48,7 @@ typedef struct {
 /* What one call works with, so that several threads can call at once. */
 typedef struct {
     Py_UCS4 *points;
+    Py_ssize_t room;
     Py_ssize_t *starts;
     Py_ssize_t count;
     Numbers found, came_from, last;
@@ -127,8 +130,10 @@ static void pieces_dealloc(Pieces *self) {
     PyMem_Free(self->leads);
     PyMem_Free(self->first);
     PyMem_Free(self->piece);
+    PyMem_Free(self->spelling);
     PyMem_Free(self->folded);
     PyMem_Free(self->group);
+    Py_XDECREF(self->plain);
     PyMem_Free(self->likelihood);
     if (self->table.obj) PyBuffer_Release(&self->table);
     if (self->scales.obj) PyBuffer_Release(&self->scales);
@@ -141,7 +146,8 @@ static int is_off(Py_ssize_t got, Py_ssize_t wanted, const char *name) {
     return 1;
 }
 
-static int fill(Pieces *self, const Py_buffer *spelled, const Py_buffer *likelihood, PyObject *fold) {
+static int fill(Pieces *self, const Py_buffer *spelled, const Py_buffer *likelihood, const Py_buffer *spelling,
+                PyObject *fold) {
     Py_ssize_t longest = spelled->len / self->count;
     uint64_t slots = 1;
     while (slots < (uint64_t)self->count * 4) slots *= 2; /* pieces share their beginnings */
@@ -152,17 +158,19 @@ static int fill(Pieces *self, const Py_buffer *spelled, const Py_buffer *likelih
     self->leads = PyMem_Malloc(slots * sizeof(uint32_t));
     self->first = PyMem_Calloc(PLANE, sizeof(uint32_t));
     self->piece = PyMem_Malloc(self->room * sizeof(int32_t));
+    self->spelling = PyMem_Malloc(PLANE * sizeof(int32_t));
     self->folded = PyMem_Malloc(PLANE * sizeof(Py_UCS4));
     self->group = PyMem_Malloc(PLANE);
     self->likelihood = PyMem_Malloc((size_t)likelihood->len);
-    if (!self->edges || !self->leads || !self->first || !self->piece || !self->folded || !self->group ||
-        !self->likelihood) {
+    if (!self->edges || !self->leads || !self->first || !self->piece || !self->spelling || !self->folded ||
+        !self->group || !self->likelihood) {
         PyErr_NoMemory();
         return -1;
     }
     self->piece[0] = -1;
     self->nodes = 1;
     memcpy(self->likelihood, likelihood->buf, (size_t)likelihood->len);
+    memcpy(self->spelling, spelling->buf, (size_t)spelling->len);
     for (Py_ssize_t number = 0; number < self->count; number++) {
         const unsigned char *at = (const unsigned char *)spelled->buf + number * longest;
         if (plant(self, at, at + longest, (int32_t)number) < 0) {
@@ -186,22 +194,23 @@ static int fill(Pieces *self, const Py_buffer *spelled, const Py_buffer *likelih
         }
         self->folded[point] = PyUnicode_READ_CHAR(to, 0);
     }
-    for (Py_UCS4 point = 0; point < PLANE; point++) self->group[point] = group_of(self->folded[point]);
+    for (Py_UCS4 point = 0; point < PLANE; point++) self->group[point] = group_of(point);
     return 0;
 }
 
 static PyObject *pieces_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    static char *names[] = {"spelled", "likelihoods", "unknown", "fold", "table", "scales", NULL};
-    Py_buffer spelled, likelihood;
-    PyObject *fold, *table, *scales;
+    static char *names[] = {"spelled", "likelihoods", "unknown", "spelling", "plain", "fold", "table", "scales", NULL};
+    Py_buffer spelled, likelihood, spelling;
+    PyObject *plain, *fold, *table, *scales;
     double unknown;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "y*y*dO!OO", names, &spelled, &likelihood, &unknown, &PyDict_Type, &fold,
-                                     &table, &scales))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "y*y*dy*OO!OO", names, &spelled, &likelihood, &unknown, &spelling, &plain,
+                                     &PyDict_Type, &fold, &table, &scales))
         return NULL;
     Pieces *self = (Pieces *)type->tp_alloc(type, 0);
     int failed = !self;
     if (!failed) {
         self->unknown = unknown;
+        self->plain = Py_NewRef(plain);
         self->count = likelihood.len / (Py_ssize_t)sizeof(double);
         failed = PyObject_GetBuffer(table, &self->table, PyBUF_C_CONTIGUOUS) < 0 ||
                  PyObject_GetBuffer(scales, &self->scales, PyBUF_C_CONTIGUOUS) < 0;
@@ -210,13 +219,15 @@ static PyObject *pieces_new(PyTypeObject *type, PyObject *args, PyObject *named)
         PyErr_SetString(PyExc_ValueError, "spelled and table want as many rows as there are likelihoods");
         failed = 1;
     }
-    failed = failed || is_off(self->scales.len, self->count * (Py_ssize_t)sizeof(float), "scales");
+    failed = failed || is_off(self->scales.len, self->count * (Py_ssize_t)sizeof(float), "scales") ||
+             is_off(spelling.len, PLANE * (Py_ssize_t)sizeof(int32_t), "spelling");
     if (!failed) {
         self->width = self->table.len / self->count;
-        failed = fill(self, &spelled, &likelihood, fold) < 0;
+        failed = fill(self, &spelled, &likelihood, &spelling, fold) < 0;
     }
     PyBuffer_Release(&spelled);
     PyBuffer_Release(&likelihood);
+    PyBuffer_Release(&spelling);
     if (failed) Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -292,17 +303,13 @@ static int32_t whole_piece(const Pieces *self, const Py_UCS4 *run, Py_ssize_t si
 }
 
 static int cut_text(const Pieces *self, Work *work, Py_ssize_t text) {
-    Py_UCS4 *points = work->points;
+    const Py_UCS4 *points = work->points;
     Py_ssize_t at = work->starts[text], end = work->starts[text + 1];
     work->found.size = 0;
     while (at < end) {
         Py_ssize_t start = at;
         uint8_t group = points[at] < PLANE ? self->group[points[at]] : group_of(points[at]);
-        for (; at < end; at++) {
-            Py_UCS4 point = points[at];
-            if ((point < PLANE ? self->group[point] : group_of(point)) != group) break;
-            if (point < PLANE) points[at] = self->folded[point];
-        }
+        while (++at < end && (points[at] < PLANE ? self->group[points[at]] : group_of(points[at])) == group) continue;
         if (group == NOTHING) continue;
         int32_t whole = group <= DIGITS ? whole_piece(self, points + start, at - start) : -1;
         if ((whole >= 0 ? append(&work->found, whole) : cut_run(self, work, points + start, at - start)) < 0) return -1;
@@ -361,8 +368,47 @@ static void end_work(Work *work) {
     PyMem_RawFree(work->best);
 }
 
+static int make_room(Work *work, Py_ssize_t size) {
+    if (work->room >= size) return 0;
+    Py_UCS4 *points = PyMem_RawRealloc(work->points, (size_t)size * sizeof(Py_UCS4));
+    if (!points) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    work->points = points;
+    work->room = size;
+    return 0;
+}
+
+/* Copy a text in the spelling the model knows to `start`; its size, or -1. */
+static Py_ssize_t copy_text(const Pieces *self, Work *work, Py_ssize_t start, PyObject *text) {
+    Py_ssize_t size = PyUnicode_GET_LENGTH(text), at = 0;
+    if (make_room(work, start + size + 1) < 0) return -1;
+    int kind = PyUnicode_KIND(text);
+    const void *data = PyUnicode_DATA(text);
+    for (; at < size; at++) {
+        Py_UCS4 point = PyUnicode_READ(kind, data, at);
+        if (point >= PLANE || self->spelling[point] < 0) break;
+        work->points[start + at] = (Py_UCS4)self->spelling[point];
+    }
+    if (at == size) return size;
+    /* A character whose spelling depends on those around it. */
+    PyObject *plain = PyObject_CallOneArg(self->plain, text);
+    if (plain && !PyUnicode_Check(plain)) {
+        PyErr_Format(PyExc_TypeError, "plain gave %R, wanted a str", plain);
+        Py_CLEAR(plain);
+    }
+    if (!plain) return -1;
+    size = PyUnicode_GET_LENGTH(plain);
+    if (make_room(work, start + size + 1) < 0 || (size && !PyUnicode_AsUCS4(plain, work->points + start, size, 0))) size = -1;
+    Py_DECREF(plain);
+    for (at = start; at < start + size; at++)
+        if (work->points[at] < PLANE) work->points[at] = self->folded[work->points[at]];
+    return size;
+}
+
 /* A copy of the texts' characters. */
-static int begin_work(Work *work, PyObject *given) {
+static int begin_work(const Pieces *self, Work *work, PyObject *given) {
     PyObject *texts = PySequence_Fast(given, "a sequence of texts is wanted");
     if (!texts) return -1;
     Py_ssize_t total = 0;
@@ -376,16 +422,14 @@ static int begin_work(Work *work, PyObject *given) {
         }
         total += PyUnicode_GET_LENGTH(one);
     }
-    work->points = PyMem_RawMalloc((size_t)(total + 1) * sizeof(Py_UCS4));
     work->starts = PyMem_RawMalloc((size_t)(work->count + 1) * sizeof(Py_ssize_t));
-    int failed = !work->points || !work->starts;
-    if (failed) PyErr_NoMemory();
+    if (!work->starts) PyErr_NoMemory();
+    int failed = !work->starts || make_room(work, total + 1) < 0;
     total = 0;
     for (Py_ssize_t text = 0; !failed && text < work->count; text++) {
-        PyObject *one = PySequence_Fast_GET_ITEM(texts, text);
-        Py_ssize_t size = PyUnicode_GET_LENGTH(one);
         work->starts[text] = total;
-        if (size && !PyUnicode_AsUCS4(one, work->points + total, size, 0)) failed = 1;
+        Py_ssize_t size = copy_text(self, work, total, PySequence_Fast_GET_ITEM(texts, text));
+        failed = size < 0;
         total += size;
     }
     if (!failed) work->starts[work->count] = total;
@@ -405,7 +449,7 @@ static void take_again(PyThreadState *state) {
 static PyObject *pieces_cut(Pieces *self, PyObject *texts) {
     Work work = {0};
     Numbers all = {0}, ends = {0};
-    int failed = begin_work(&work, texts) < 0;
+    int failed = begin_work(self, &work, texts) < 0;
     if (!failed) {
         PyThreadState *state = let_go(&work);
         for (Py_ssize_t text = 0; !failed && text < work.count; text++) {
@@ -441,7 +485,7 @@ static PyObject *pieces_embed(Pieces *self, PyObject *args, PyObject *named) {
     float damping;
     if (!PyArg_ParseTupleAndKeywords(args, named, "Ow*nf", names, &texts, &out, &dim, &damping)) return NULL;
     Work work = {0};
-    int failed = begin_work(&work, texts) < 0;
+    int failed = begin_work(self, &work, texts) < 0;
     if (!failed && (dim < 1 || dim > self->width)) {
         PyErr_Format(PyExc_ValueError, "dim must be 1 to %zd, got %zd", self->width, dim);
         failed = 1;

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 class Pieces:
     def __init__(
@@ -7,6 +7,8 @@ class Pieces:
         spelled: object,
         likelihoods: object,
         unknown: float,
+        spelling: object,
+        plain: Callable[[str], str],
         fold: dict[int, str],
         table: object,
         scales: object,

@@ -25,7 +25,7 @@ TEXTS = [
     "PPR-9087, C++ and C#, .NET 8, v1.2.3, a_b.c, foo@bar.com, AK47, 3.14, ...x, --help, R&D., don't, 'quoted'",
     "漢字與汉字，王羲之的蘭亭序。南京市长江大桥 iPhone15 售价 6,999 元；カタカナとひらがな、한국어 문장",
     "x" * 70 + " " + "y-" * 80 + " Running runners RAN easily",
-    "Ｆｕｌｌ　ｗｉｄｔｈ ①②③ Zürich Øresund naïve résumé",
+    "Ｆｕｌｌ　ｗｉｄｔｈ ①②③ Zürich Øresund naïve résumé İzmir I\u0307zmir ΣΑΣ … ½ ﾊﾞ ㎡",
     "中" * 300 + "a1" * 120,
 ]
 texts_of_all_kinds = st.one_of(

@@ -42,6 +42,14 @@ CHARS_BEFORE_LOADING = 60_000
 UNKNOWN_PENALTY = 10.0
 UNKNOWN = "[UNK]"
 FOLDER = Path(__file__).parent / "static_data"
+# Han and hangul: none has another form, but for `fold`.
+ALONE = ((0x3400, 0x9FFF), (0xAC00, 0xD7A3))
+# Characters that no other beside them changes when text is normalized and put into lower case: Latin and Cyrillic
+# letters, signs, kana, wide and narrow forms. Not Greek, whose last sigma differs, nor anything that combines.
+LONE = (
+    *((0x00, 0x24F), (0x400, 0x482), (0x48A, 0x52F), (0x2010, 0x2027), (0x2030, 0x205E), (0x2190, 0x23FF)),
+    *((0x2500, 0x27BF), (0x3000, 0x3029), (0x3030, 0x303F), (0x3041, 0x3096), (0x30A1, 0x30FE), (0xFF01, 0xFF9D)),
+)
 RUNS = re.compile(r"[a-z]+|[0-9]+|[\u3400-\u9fff]+|[^\W_a-z0-9\u3400-\u9fff]+")
 
 
@@ -65,7 +73,7 @@ class Pieces:
         """The pieces of each text, in order."""
         if native is None:
             return [np.array(found, dtype=np.int32) for found in self.segment(texts)]
-        return [np.frombuffer(found, dtype=np.int32) for found in self._native.cut(list(map(_plain, texts)))]
+        return [np.frombuffer(found, dtype=np.int32) for found in self._native.cut(texts)]
 
     def embed(self, texts: Sequence[str], out: Vectors, *, damping: float) -> None:
         """Write each text's vector into its row, all zeros where the model knows nothing of it.
@@ -73,7 +81,7 @@ class Pieces:
         It is the sum of its pieces; a piece seen n times counts n ** damping, so that no word drowns the others.
         """
         if native is not None:
-            self._native.embed(list(map(_plain, texts)), out, out.shape[1], damping)
+            self._native.embed(texts, out, out.shape[1], damping)
             return
         for row, pieces in zip(out, self.segment(texts), strict=True):
             self._sum(pieces, row, damping)
@@ -93,10 +101,25 @@ class Pieces:
             spelled=self.pieces,
             likelihoods=self.scores / self.steps,
             unknown=self._unknown_score,
+            spelling=self._spelling(),
+            plain=_plain,
             fold=self.fold,
             table=self.table,
             scales=self.scales,
         )
+
+    def _spelling(self) -> Ids:
+        """Of each character what `runs` has for it, wherever it stands; -1 where that depends on those around it."""
+        found = np.full(1 << 16, -1, dtype=np.int32)
+        for first, last in LONE:
+            for char in map(chr, range(first, last + 1)):
+                form = _plain(char).translate(self.fold)
+                found[ord(char)] = ord(form) if len(form) == 1 else -1 if any(map(str.isalnum, form)) else ord(" ")
+        for first, last in ALONE:
+            found[first : last + 1] = np.arange(first, last + 1)
+        for point, form in self.fold.items():
+            found[point] = ord(form) if found[point] == point else found[point]
+        return found
 
     def runs(self, text: str) -> list[str]:
         """The stretches of letters, digits or Chinese characters of a text, in the spelling the model knows."""
