@@ -127,12 +127,14 @@ class TestPieces:
     def test_are_the_same(self, texts: list[str]) -> None:
         assert _pieces.native is not None, NEEDS
         model = _pieces.load()
+        assert model._native  # or few texts would be cut without it
         assert [found.tolist() for found in model.cut(texts)] == model.segment(texts)
 
     @given(texts=st.lists(texts_of_all_kinds, max_size=5), dim=st.sampled_from([128, 256]))
     def test_vectors_are_the_same(self, texts: list[str], dim: int) -> None:
         assert _pieces.native is not None, NEEDS
         model = _pieces.load()
+        assert model._native
         own, other = (np.zeros((len(texts), dim), dtype=np.float32) for _ in range(2))
         model.embed(texts, own, damping=0.75)
         for row, pieces in zip(other, model.segment(texts), strict=True):

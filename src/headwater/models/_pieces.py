@@ -33,7 +33,7 @@ Numbers = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Ids = np.ndarray[Any, np.dtype[np.int32]]
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
-# Up to so many texts are cut by looking pieces up in the file; for more, a dictionary of them is made.
+# Up to so many texts are cut by looking pieces up in the file; for more, a tree or a dictionary of them is made.
 FEW_TEXTS = 8
 # So many characters are cut by ourselves before the tokenizer is loaded, which takes as long: one search reranks half
 # of it, so a command that searches once never loads it.
@@ -71,7 +71,7 @@ class Pieces:
 
     def cut(self, texts: Sequence[str]) -> list[Ids]:
         """The pieces of each text, in order."""
-        if native is None:
+        if not self._compiled(len(texts)):
             return [np.array(found, dtype=np.int32) for found in self.segment(texts)]
         return [np.frombuffer(found, dtype=np.int32) for found in self._native.cut(texts)]
 
@@ -80,11 +80,15 @@ class Pieces:
 
         It is the sum of its pieces; a piece seen n times counts n ** damping, so that no word drowns the others.
         """
-        if native is not None:
+        if self._compiled(len(texts)):
             self._native.embed(texts, out, out.shape[1], damping)
             return
         for row, pieces in zip(out, self.segment(texts), strict=True):
             self._sum(pieces, row, damping)
+
+    def _compiled(self, texts: int) -> bool:
+        """Whether so many texts are for the compiled code. Its tree of pieces is not made for one question alone."""
+        return native is not None and (texts > FEW_TEXTS or "_native" in self.__dict__)
 
     def _sum(self, pieces: list[int], out: Vectors, damping: float) -> None:
         counts = Counter(pieces)
