@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from headwater.facts import Denial, Number, absent, denials, names, numbers, opposed, unlike
+from headwater.facts import Denial, Number, absent, denials, names, numbers, opposed, turned, unlike
 from headwater.highlight import Terms
 from headwater.protocols import Embedder
 from headwater.statements import reading, statements
@@ -229,7 +229,9 @@ class Passage:
             support = _least(support, self._named(claim, text, folded))
         if support == "supported" and self._swapped(claim, folded):
             support = "weak"
-        if support != "unsupported" and (opposed(claim.folded, folded) or contradicts(claim, folded)):
+        if support != "unsupported" and (
+            opposed(claim.folded, folded) or turned(claim.folded, folded) or contradicts(claim, folded)
+        ):
             support = "unsupported"
         return Source(window.start, window.end, support, window.share)
 

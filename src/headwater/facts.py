@@ -81,6 +81,9 @@ _UNIT_SPELLINGS: Final = "|".join(
     for one in sorted(_UNITS, key=len, reverse=True)
 )
 _UNIT: Final = re.compile(rf"\s?-?(?:多|余|个)?(?:per cent|{_UNIT_SPELLINGS})")
+# What a number is counted for: 6,400 a month, 3 days per week, 48000元/月.
+_TIMES: Final = {"月": "month", "年": "year", "天": "day", "日": "day", "周": "week", "小时": "hour"}
+_PER: Final = re.compile(r"\s?(?:(?:(?:an?|per|each|every)\s|/\s?)(hour|day|week|month|year)\b|[/每](小时|[月年天日周]))")
 _PLAIN: Final = r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 _NUMBER: Final = re.compile(
     rf"(?P<ymd>(?P<year>\d{{4}})\s?[-/年.]\s?(?P<month>\d{{1,2}})(?:\s?[-/月.]\s?(?P<day>\d{{1,2}})日?|月))(?!\d)"
@@ -98,12 +101,13 @@ ROUNDING: Final = 1e-12  # what sums of floating point numbers are off by
 
 
 class Number(NamedTuple):
-    """A value, what it counts where that is known, and where it stands."""
+    """A value, what it counts where that is known, where it stands, and for how long a time it is counted."""
 
     value: float
     unit: str
     start: int
     end: int
+    per: str = ""
 
 
 def numbers(folded: str) -> list[Number]:
@@ -140,7 +144,8 @@ def _date(parts: Mapping[str, str | None], start: int, end: int) -> Iterator[Num
         yield Number(float(year), "year", start, end)
     named = parts["month3"]
     month = parts["month"] or parts["month2"]
-    if named and named != "may":  # may is mostly a verb, and a date with it has a day or a year that is compared
+    dated = year or parts["day3"] or parts["day4"]
+    if named and (dated or named != "may"):  # may is mostly a verb
         yield Number(
             float(next(n for n, name in enumerate(_MONTHS, 1) if name.startswith(named))), "of year", start, end
         )
@@ -154,7 +159,9 @@ def _counted(value: float, folded: str, start: int, end: int) -> Number:
     """A number with the unit that follows it."""
     found = _UNIT.match(folded, end)
     unit = _unit(found[0]) if found else ""
-    return Number(value, unit, start, found.end() if found and unit else end)
+    end = found.end() if found and unit else end
+    per = _PER.match(folded, end)
+    return Number(value, unit, start, end, (per[1] or _TIMES[per[2]]) if per else "")
 
 
 def _unit(written: str) -> str:
@@ -209,12 +216,41 @@ def _spoken(words: str) -> float:
 
 def unlike(said: Number, given: list[Number]) -> bool:
     """Whether none of the numbers given is the same one."""
-    return not any(isclose(one.value, said.value, rel_tol=ROUNDING) and _fits(said.unit, one.unit) for one in given)
+    return not any(
+        isclose(one.value, said.value, rel_tol=ROUNDING) and _fits(said.unit, one.unit) and _fits(said.per, one.per)
+        for one in given
+    )
 
 
 def _fits(one: str, other: str) -> bool:
     # 8日 is a day of a month or eight days; only what stands before it tells.
     return not one or not other or one == other or {one, other} == {"day", "of month"}
+
+
+# Where something begins and where it ends. A currency may stand before its number.
+_BEGINS: Final = re.compile(r"(?:\bfrom\s(?:[a-z]{3}\s?|[€$£¥])?|[从由自])\Z")
+_ENDS: Final = re.compile(r"(?:\b(?:to|until|till)\s(?:[a-z]{3}\s?|[€$£¥])?|[到至])\Z")
+_BEFORE_CHARS: Final = 12  # of the text before a number, that say whether it is a beginning
+
+
+def turned(said: str, given: str) -> bool:
+    """Whether what one folded text goes from is what the other goes to: from 83 to 74, from 74 to 83."""
+    ones, others = _ends(said), _ends(given)
+    return any(
+        (same := {begins for other, begins in others if not unlike(number, [other])}) and begins not in same
+        for number, begins in ones
+    )
+
+
+def _ends(folded: str) -> list[tuple[Number, bool]]:
+    """The numbers that something begins or ends with, and whether it begins."""
+    found = []
+    for number in numbers(folded):
+        before = folded[max(0, number.start - _BEFORE_CHARS) : number.start]
+        begins = _BEGINS.search(before) is not None
+        if begins or _ENDS.search(before):
+            found.append((number, begins))
+    return found
 
 
 # -------------------------------------------------------------------------------------------- names
@@ -292,8 +328,8 @@ _DENIED: Final = re.compile(
 _OPPOSITES: Final = tuple(
     tuple(re.compile("|".join(rf"\b{word}" if word.isascii() else word for word in side.split())) for side in pair)
     for pair in (
-        ("increas ris(?:e|es|ing)\\b rose\\b grew\\b grow higher\\b climb gain 增加 上升 增长 上涨 升高 提高 增多 攀升",
-         "decreas fall(?:s|en|ing)?\\b fell\\b declin lower(?:s|ed|ing)?\\b drop reduc 减少 下降 下跌 降低 减低 下滑"),
+        ("increas ris(?:e|es|ing)\\b rose\\b grew\\b grow higher\\b climb gain up\\s(?:from|by)\\b 增加 上升 增长 上涨 升高 提高 增多 攀升 上调 增至 升至",
+         "decreas fall(?:s|en|ing)?\\b fell\\b declin lower(?:s|ed|ing)?\\b drop reduc down\\s(?:from|by)\\b 减少 下降 下跌 降低 减低 下滑 下调 降至 减至 跌至"),
         ("before\\b prior\\b 之前 以前", "after\\b following\\b 之后 以后"),
         ("north 北部 北方 以北", "south 南部 南方 以南"),
         ("east 东部 东方 以东", "west 西部 西方 以西"),
@@ -305,6 +341,8 @@ _OPPOSITES: Final = tuple(
         ("positive 阳性 积极", "negative 阴性 消极"),
         ("left\\b 左侧 左边", "right\\b 右侧 右边"),
         ("包括 包含 includ", "不包括 不含 exclud"),
+        ("at\\sleast\\b no(?:t)?\\s(?:less|fewer)\\sthan 至少 不少于 不低于",
+         "at\\smost\\b up\\sto\\b no(?:t)?\\smore\\sthan 至多 不超过 不高于"),
     )
 )  # fmt: skip
 _CLAUSE: Final = re.compile(r"[,;:.!?](?!\d)|[，；：。！？、]")
@@ -336,11 +374,25 @@ def denials(folded: str) -> list[Denial]:
     return found
 
 
+# Paid and unpaid. What is left must be a word of the other text, so that under and until have no opposite.
+_UNDONE: Final = re.compile(r"\b(?:un|non-?)(?!less\b)([a-z]{4,})")
+
+
 def opposed(said: str, given: str) -> bool:
-    """Whether one folded text says up and the other only down."""
+    """Whether one folded text says up and the other only down, or one paid and the other only unpaid."""
+    if _undoes(said, given) or _undoes(given, said):
+        return True
     for first, second in _OPPOSITES:
         one = bool(first.search(said)), bool(second.search(said))
         other = bool(first.search(given)), bool(second.search(given))
         if (one == (True, False) and other == (False, True)) or (one == (False, True) and other == (True, False)):
             return True
     return False
+
+
+def _undoes(one: str, other: str) -> bool:
+    return any(
+        re.search(rf"\b{word}\b", other) and not re.search(rf"\b{word}\b", one) and found[0] not in other
+        for found in _UNDONE.finditer(one)
+        for word in [found[1]]
+    )

@@ -16,6 +16,7 @@ LEAVE = (
 )
 DAM = "The dam opened on 5 March 1936. It is 221 metres tall and holds 98.5% of the river. Visitors increased in 1990."
 BRIDGE = "大桥于1998年8月18日通车，全长五百二十米。大桥由李明设计，不允许货车通行。每天有两万人经过。"
+RENT = "The rent is EUR 6,400 a month. Turnover was EUR 12.4 million, up from EUR 10.9 million. Leave lapses on 31 March."
 EMBEDDER = StaticEmbedder()
 
 
@@ -32,7 +33,7 @@ def context(*texts: str, **options: Any) -> Context:
 
 
 def traced(said: str, *texts: str, embedder: Any = EMBEDDER) -> Sentence:
-    given = texts or (LEAVE, DAM, BRIDGE)
+    given = texts or (LEAVE, DAM, BRIDGE, RENT)
     (sentence,) = cite([said], context(*given), embedder=embedder)
     for citation in sentence.citations:
         text = given[int(citation.document_id[1:]) - 1]
@@ -79,6 +80,9 @@ def test_what_is_said_in_other_words_is_supported(said: str, quote: str, embedde
         "大桥由王刚设计【3】。",
         "大桥允许货车通行【3】。",
         "大桥不是由李明设计的【3】。",
+        "The rent is EUR 6,400 per year [4].",
+        "Turnover fell to EUR 12.4 million [4].",
+        "Leave lapses on 31 May [4].",
         "The mayor of the town owns a fine collection of old clocks [1].",
     ],
 )

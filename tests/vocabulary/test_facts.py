@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.facts import absent, denials, names, numbers, opposed, unlike
+from headwater.facts import absent, denials, names, numbers, opposed, turned, unlike
 from headwater.swaps import swaps
 from headwater.tokens import fold
 
@@ -28,6 +28,8 @@ def read(text: str) -> list[tuple[float, str]]:
         ("5 March 2024", [(2024, "year"), (3, "of year"), (5, "of month")]),
         ("2024年3月", [(2024, "year"), (3, "of year")]),
         ("March 2024", [(2024, "year"), (3, "of year")]),
+        ("31 May", [(5, "of year"), (31, "of month")]),
+        ("it may rain", []),
         ("八月十八日", [(8, "of year"), (18, "of month")]),
         ("二〇二四年", [(2024, "year")]),
         ("1,200 metres", [(1200, "metre")]),
@@ -53,6 +55,22 @@ def test_a_number_with_another_unit_is_another_number() -> None:
     assert unlike(numbers("37092319880115")[0], numbers("37092319880715"))
 
 
+def test_a_number_for_another_time_is_another_number() -> None:
+    (monthly,) = numbers("6,400 a month")
+    assert unlike(monthly, numbers("6400 per year")) and not unlike(monthly, numbers("6400/month"))
+    assert not unlike(monthly, numbers("6400"))  # nothing is said of the time
+    assert unlike(numbers("48000元/月")[0], numbers("48000元/年"))
+
+
+def test_what_something_goes_from_is_not_what_it_goes_to() -> None:
+    assert turned("it grew from 83 to 74", "it grew from 74 to 83")
+    assert turned("from 31 august 2023 to 1 september 2028", "from 1 september 2023 to 31 august 2028")
+    assert turned("员工由83人增至74人", "员工由74人增至83人")
+    assert not turned("it grew to 83 from 74", "it grew from 74 to 83")
+    assert not turned("from may 2023 to june 2023", "from 3 may 2023 to 8 june 2023")
+    assert not turned("there were 74 and 83", "it grew from 74 to 83")
+
+
 def test_names_are_found_in_both_languages() -> None:
     assert names("The dam was built by John Henry and IBM in Paris.") == ["john", "henry", "ibm", "paris"]
     assert names("When it rains, nobody works.") == []
@@ -74,6 +92,12 @@ def test_opposite_directions() -> None:
     assert opposed("人口减少了", "人口增加了")
     assert not opposed("sales rose", "sales rose, and then fell")
     assert not opposed("sales rose", "sales were good")
+    assert opposed("sales fell to 12 million", "sales were 12 million, up from 10 million")
+    assert opposed("租金每年下调", "租金每年上调")
+    assert opposed("at least five days may be carried over", "up to five days may be carried over")
+    assert opposed("25 days of unpaid leave", "25 days of paid leave")
+    assert not opposed("paid and unpaid leave", "paid leave") and not opposed("unless it is less", "less is more")
+    assert not opposed("under the unit", "until then, it was")
 
 
 def test_swaps_are_seen_where_all_around_is_the_same() -> None:
