@@ -188,9 +188,18 @@ class Passage:
             return self._translated(claim)
         windows = self._windows(claim)
         # Where the best place says otherwise, one that has less to do with it says nothing.
-        found = [self._judged(claim, one) for one in windows if one.share >= windows[0].share - NEXT_BEST]
+        found = [(self._judged(claim, one), one) for one in windows if one.share >= windows[0].share - NEXT_BEST]
         order: Sequence[Support] = ("supported", "weak", "unsupported")
-        return min(found, key=lambda source: (order.index(source.support), -source.share))
+        best, window = min(found, key=lambda pair: (order.index(pair[0].support), -pair[0].share))
+        if best.support == "supported" and self._rivalled(claim, window, windows):
+            return best._replace(support="weak")
+        return best
+
+    def _rivalled(self, claim: Claim, window: _Window, windows: Sequence[_Window]) -> bool:
+        """Whether another place says more of it, with another number: the number found is that of something else."""
+        return any(
+            window.units < one.units and _elsewhere(claim, self.folded[one.start : one.end]) for one in windows
+        )
 
     def _translated(self, claim: Claim) -> Source:
         """Words cannot tell whether a translation is right; only its numbers can."""
@@ -227,7 +236,7 @@ class Passage:
             support = "unsupported" if lacking else _least(support, "weak")
         elif support != "unsupported":
             support = _least(support, self._named(claim, text, folded))
-        if support == "supported" and self._swapped(claim, folded):
+        if support == "supported" and (self._swapped(claim.folded, folded) or self._astray(claim, text)):
             support = "weak"
         if support != "unsupported" and (
             opposed(claim.folded, folded) or turned(claim.folded, folded) or contradicts(claim, folded)
@@ -235,9 +244,22 @@ class Passage:
             support = "unsupported"
         return Source(window.start, window.end, support, window.share)
 
-    def _swapped(self, claim: Claim, folded: str) -> bool:
+    def _astray(self, claim: Claim, text: str) -> bool:
+        """Whether a clause says of one thing what the source says of another, in another of its clauses."""
+        given = [fold(clause) for clause in _clauses(text)]
+        if len(given) == 1:
+            return False
+        for part in map(Claim, _clauses(claim.body)):
+            scored = [(_shared(part, clause), clause) for clause in given]
+            most = max(score for score, _ in scored)
+            best = [clause for score, clause in scored if score == most] if most >= LEAST_PART_UNITS else []
+            if any(_elsewhere(part, clause) or self._swapped(part.folded, clause, from_start=False) for clause in best):
+                return True
+        return False
+
+    def _swapped(self, claim: str, folded: str, *, from_start: bool = True) -> bool:
         """Whether something else stands in a place of the sentence than in the source, all around being the same."""
-        for said, given in swaps(claim.folded, folded):
+        for said, given in swaps(claim, folded, from_start=from_start):
             if self._embedder is None:
                 return True
             one, other = self._embedder.embed([said, given], "passage")
@@ -264,6 +286,25 @@ class Passage:
         late = [name for name in missing if claim.folded.find(name) > SUBJECT_SHARE * len(claim.folded)]
         strangers = late and [name for name in names(text) if name not in claim.folded]
         return "weak" if strangers else "supported"
+
+
+def _clauses(text: str) -> list[str]:
+    cuts = [0, *(cut for found in _CLAUSE.finditer(text) for cut in found.span()), len(text)]
+    return [part for start, end in zip(cuts[::2], cuts[1::2], strict=True) if (part := text[start:end].strip())]
+
+
+def _shared(part: Claim, clause: str) -> int:
+    """How many of the words and numbers of a clause another one has."""
+    there = numbers(clause)
+    (units,) = part.terms.covered(clause, [(0, len(clause))])
+    return len(units) + sum(not unlike(number, there) for number in part.numbers)
+
+
+def _elsewhere(part: Claim, clause: str) -> bool:
+    """Whether a number that is said is not in the clause, which has another one for it."""
+    there = numbers(clause)
+    others = [one for one in there if unlike(one, part.numbers)]
+    return any(unlike(number, there) and any(one.unit == number.unit for one in others) for number in part.numbers)
 
 
 def _more(said: Sequence[Number], given: Sequence[Number]) -> bool:

@@ -31,16 +31,22 @@ MOST_WORDS: Final = 4
 LEAST_PREFIX: Final = 3
 
 
-def swaps(said: str, given: str) -> Iterator[tuple[str, str]]:
-    """What is said and what is given instead of it, for each such place."""
+def swaps(said: str, given: str, *, from_start: bool = True) -> Iterator[tuple[str, str]]:
+    """What is said and what is given instead of it, for each such place.
+
+    Without `from_start` nothing is said of how they begin: what a clause is about may stand in another one.
+    """
     ones, others = _TOKEN.findall(said), _TOKEN.findall(given)
     blocks = SequenceMatcher(None, ones, others, autojunk=False).get_opcodes()
     for place, (kind, start, end, other_start, other_end) in enumerate(blocks):
-        if kind != "replace":
+        if kind != "replace" or not (place or from_start):
             continue
         mine, theirs = ones[start:end], others[other_start:other_end]
         before = ones[blocks[place - 1][1] : start] if place else None
         after = ones[end : blocks[place + 1][2]] if place + 1 < len(blocks) else None
+        # What is the same up to the start of both is enough, however short it is.
+        if place and blocks[place - 1][1] == blocks[place - 1][3] == 0:
+            before = None
         if not (_short(mine) and _short(theirs) and _same(before) and _same(after)) or (
             before is None and after is None
         ):

@@ -92,6 +92,51 @@ def test_what_says_otherwise_has_no_source(said: str, embedder: Any) -> None:
     assert NO_SOURCE in sentence.text
 
 
+LEASE = (
+    "The Tenant pays a deposit of three months' rent. The Landlord maintains the roof and the lifts. If the Tenant "
+    "terminates, a fee of two months' rent is due. Lunch costs EUR 5.50 for employees and EUR 9 for guests. "
+    "Turnover was EUR 12.4 million in 2024, up from EUR 10.9 million in 2023."
+)
+LEAVES = (
+    "陪产假为20天，产假为158天。屋顶、外墙和电梯由甲方负责维修，门窗和暖气由乙方负责维修。"
+    "国内航班一律经济舱，飞行时间超过六小时的国际航班可乘商务舱。"
+)
+
+
+@pytest.mark.parametrize("embedder", [EMBEDDER, None], ids=["meaning", "words"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The Landlord pays a deposit of three months' rent.",
+        "The Tenant maintains the roof and the lifts.",
+        "The deposit is two months' rent.",
+        "Lunch costs EUR 9 for employees and EUR 5.50 for guests.",
+        "Turnover was EUR 12.4 million in 2023.",
+        "产假为20天，陪产假为158天。",
+        "屋顶、外墙和电梯由乙方负责维修。",
+        "飞行时间超过六小时的国内航班可乘商务舱。",
+    ],
+)
+def test_what_is_said_of_another_thing_is_not_supported(said: str, embedder: Any) -> None:
+    assert traced(said, LEASE, LEAVES, embedder=embedder).support == "unsupported"
+    assert traced(f"{said} [1][2]", LEASE, LEAVES, embedder=embedder).support in ("weak", "unsupported")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The deposit is three months' rent.",
+        "A fee of two months' rent is due where the Tenant terminates.",
+        "In 2023 turnover was EUR 10.9 million.",
+        "产假为158天，陪产假为20天。",
+        "门窗和暖气由乙方维修。",
+        "超过六小时的国际航班可乘商务舱。",
+    ],
+)
+def test_what_is_said_of_the_same_thing_in_another_order_is_supported(said: str) -> None:
+    assert traced(said, LEASE, LEAVES).support == "supported"
+
+
 @pytest.mark.parametrize("marker", ["", "[1]", "[3]", "[99]", "【3】", "(来源 1)"])
 def test_a_marker_is_moved_to_where_it_belongs(marker: str) -> None:
     sentence = traced(f"The dam opened on March 5, 1936 {marker}.")

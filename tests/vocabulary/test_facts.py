@@ -105,5 +105,7 @@ def test_swaps_are_seen_where_all_around_is_the_same() -> None:
     given = "spain ceded florida to the british in 1763"
     assert list(swaps("spain ceded canada to the british in 1763", given)) == [("canada", "florida")]
     assert list(swaps("it ceded canada soon", "they ceded florida early")) == []  # one word beside it is too little
+    assert list(swaps("the tenant pays a deposit", "the landlord pays a deposit")) == [("tenant", "landlord")]
+    assert list(swaps("park moved to busan", "linde moved to busan", from_start=False)) == []
     assert list(swaps(given, given)) == []
     assert list(swaps("in 1763 it was ceded", given)) == []
