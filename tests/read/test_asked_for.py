@@ -282,3 +282,42 @@ def test_a_content_type_is_free_text(tmp_path: Path, kind: str) -> None:
         kb.add_text("The weir is shut.", uri="b.txt")
         assert uris(kb.search("weir", where=f'content_type = "{kind}"')) == {"a.txt"}
         assert uris(kb.search("weir", where=f'type in ("{kind}", "x")')) == {"a.txt"}
+
+
+TABLE = """# Loggers
+
+## Error codes
+
+| Code | Meaning |
+|---|---|
+| E01 | Battery low |
+| E02 | Memory full |
+
+## Holidays
+
+- 1 January: New Year
+- 1 May: Labour Day
+
+## Flood report
+
+The water rose. The road was shut.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "lines"),
+    [
+        ("List all error codes", ["Code: E01; Meaning: Battery low", "Code: E02; Meaning: Memory full"]),
+        ("List all holidays", ["1 January: New Year", "1 May: Labour Day"]),
+        ("List all documents that mention memory", ["Code: E02; Meaning: Memory full"]),
+        ("List all documents that mention flood", ["The water rose"]),
+    ],
+)
+def test_what_stands_under_the_words_is_listed_whole(tmp_path: Path, question: str, lines: list[str]) -> None:
+    with open_home(tmp_path / "kb") as opened:
+        opened.add_text(TABLE, uri="loggers.md", labels=Labels(title="Loggers"))
+        answer = opened.ask(question)
+    said = [line.removeprefix("- ") for line in answer.text.splitlines()[1:]]
+    assert len(said) == len(lines), answer.text
+    assert all(line.startswith(start) for line, start in zip(said, lines, strict=True)), answer.text
+    assert all(citation.support == "supported" for citation in answer.citations)
