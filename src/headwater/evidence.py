@@ -197,9 +197,7 @@ class Passage:
 
     def _rivalled(self, claim: Claim, window: _Window, windows: Sequence[_Window]) -> bool:
         """Whether another place says more of it, with another number: the number found is that of something else."""
-        return any(
-            window.units < one.units and _elsewhere(claim, self.folded[one.start : one.end]) for one in windows
-        )
+        return any(window.units < one.units and _elsewhere(claim, self.folded[one.start : one.end]) for one in windows)
 
     def _translated(self, claim: Claim) -> Source:
         """Words cannot tell whether a translation is right; only its numbers can."""

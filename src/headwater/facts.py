@@ -83,7 +83,9 @@ _UNIT_SPELLINGS: Final = "|".join(
 _UNIT: Final = re.compile(rf"\s?-?(?:多|余|个)?(?:per cent|{_UNIT_SPELLINGS})")
 # What a number is counted for: 6,400 a month, 3 days per week, 48000元/月.
 _TIMES: Final = {"月": "month", "年": "year", "天": "day", "日": "day", "周": "week", "小时": "hour"}
-_PER: Final = re.compile(r"\s?(?:(?:(?:an?|per|each|every)\s|/\s?)(hour|day|week|month|year)\b|[/每](小时|[月年天日周]))")
+_PER: Final = re.compile(
+    r"\s?(?:(?:(?:an?|per|each|every)\s|/\s?)(hour|day|week|month|year)\b|[/每](小时|[月年天日周]))"
+)
 _PLAIN: Final = r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 _NUMBER: Final = re.compile(
     rf"(?P<ymd>(?P<year>\d{{4}})\s?[-/年.]\s?(?P<month>\d{{1,2}})(?:\s?[-/月.]\s?(?P<day>\d{{1,2}})日?|月))(?!\d)"
@@ -328,8 +330,10 @@ _DENIED: Final = re.compile(
 _OPPOSITES: Final = tuple(
     tuple(re.compile("|".join(rf"\b{word}" if word.isascii() else word for word in side.split())) for side in pair)
     for pair in (
-        ("increas ris(?:e|es|ing)\\b rose\\b grew\\b grow higher\\b climb gain up\\s(?:from|by)\\b 增加 上升 增长 上涨 升高 提高 增多 攀升 上调 增至 升至",
-         "decreas fall(?:s|en|ing)?\\b fell\\b declin lower(?:s|ed|ing)?\\b drop reduc down\\s(?:from|by)\\b 减少 下降 下跌 降低 减低 下滑 下调 降至 减至 跌至"),
+        ("increas ris(?:e|es|ing)\\b rose\\b grew\\b grow higher\\b climb gain up\\s(?:from|by)\\b "
+         "增加 上升 增长 上涨 升高 提高 增多 攀升 上调 增至 升至",
+         "decreas fall(?:s|en|ing)?\\b fell\\b declin lower(?:s|ed|ing)?\\b drop reduc down\\s(?:from|by)\\b "
+         "减少 下降 下跌 降低 减低 下滑 下调 降至 减至 跌至"),
         ("before\\b prior\\b 之前 以前", "after\\b following\\b 之后 以后"),
         ("north 北部 北方 以北", "south 南部 南方 以南"),
         ("east 东部 东方 以东", "west 西部 西方 以西"),

@@ -34,7 +34,9 @@ what which who whom whose when where why how please tell
 """
 STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
 # What kind of thing is asked for, in words that seldom stand in the answer.
-_KIND_WORDS: Final = "many much long old far often tall high kind type name named called 名字"
+_KIND_WORDS: Final = """
+many much long old far often tall high kind type name named called difference differences 名字 区别 差别
+"""
 KIND_WORDS: Final = frozenset(_KIND_WORDS.split())
 
 

@@ -1,6 +1,6 @@
 """Results that are a complete list -> an answer that counts and names them: one sentence of each document.
 
-Where what is asked for stands over rows or items and in none of them, as in a table of error codes, all of them are said.
+Where what is asked for stands over rows or items and in none of them, as in a table of codes, all of them are said.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _listed(hit: Hit, terms: Terms) -> list[str]:
 
 
 def _sentence(hit: Hit, terms: Terms) -> str:
-    """The statement of the passage with the most of the words, in it or else over it, on one line; the first of equals."""
+    """The statement of the passage with the most of the words, in it or else over it; the first of equals."""
     text = hit.chunk.text
     found = _read(hit, terms) or [(0, Statement(0, len(text), "sentence", None), 0)]
     return _shown(text, max(found, key=lambda one: (one[0], one[2]))[1])

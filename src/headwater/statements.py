@@ -46,6 +46,7 @@ _MENU: Final = re.compile(
 )
 _LISTED: Final = re.compile(f"(?:{_CONTENTS.pattern}|{_MENU.pattern})")
 _BOLD: Final = re.compile(r"(\*\*|__)[^*_]+\1:?$")
+_ASKS: Final = ("?", "？", "?**", "？**")
 _STATES: Final = re.compile(r"[。；！？!?;，,:：=…]|\.(?:\s|$)")  # what a line has that says something
 
 
@@ -117,9 +118,12 @@ def _is_title(text: str, line: re.Match[str], *, apart: bool) -> bool:
     size = len(shown) if is_cjk(shown[-1:]) else len(shown) / 3
     if size > _TITLE_CHARS or not (apart or numbered):
         return False
+    after = text[line.end() :]
+    if shown.endswith(_ASKS):  # a question on a line of its own names what follows, which answers it
+        answer = after.strip().partition("\n")[0].rstrip()
+        return len(list(sentences(shown))) == 1 and answer != "" and not answer.endswith(_ASKS)
     if _STATES.search(shown, numbered.end() if numbered else 0):
         return _BOLD.match(shown) is not None
-    after = text[line.end() :]
     if _COUNTED.match(shown):  # items of a list follow each other, or a colon
         listed = _COUNTED.match(after.lstrip()) or text[: line.start()].rstrip().endswith((":", "："))
         return after.strip() != "" and not listed

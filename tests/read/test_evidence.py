@@ -16,7 +16,7 @@ LEAVE = (
 )
 DAM = "The dam opened on 5 March 1936. It is 221 metres tall and holds 98.5% of the river. Visitors increased in 1990."
 BRIDGE = "大桥于1998年8月18日通车，全长五百二十米。大桥由李明设计，不允许货车通行。每天有两万人经过。"
-RENT = "The rent is EUR 6,400 a month. Turnover was EUR 12.4 million, up from EUR 10.9 million. Leave lapses on 31 March."
+RENT = "The rent is EUR 6,400 a month. Turnover was EUR 12.4 million, up from EUR 9 million. Leave lapses on 31 March."
 EMBEDDER = StaticEmbedder()
 
 

@@ -276,3 +276,65 @@ def test_statements_know_what_they_are() -> None:
         ("row", "| 1 | 2 |", "| x | y |"),
         ("code", "run()", "H"),
     ]
+
+
+FAQ = """问：怎么退款？
+答：收货后30天内将未使用的商品寄回，我们在收到包裹后7天内退还货款。运费不退。
+
+问：有手机应用吗？
+答：有安卓版。苹果版正在规划。
+
+问：多久能收到货？
+答：江浙沪次日达，其他地区三到五天。
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [("怎么退款？", "答：收货后30天内", "运费不退。"), ("有手机应用吗？", "答：有安卓版。", "苹果版正在规划。")],
+)
+def test_a_question_in_the_text_is_not_said_and_its_answer_is(question: str, first: str, last: str) -> None:
+    said = list(ExtractiveGenerator(embedder=StaticEmbedder()).generate(context(question, FAQ, DAM, ROPE)))
+    assert said[0].startswith(first) and said[-1].startswith(last), said
+    assert not any("问：" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Q: Is there an app?\nA: There is one.", ["title", "sentence"]),
+        ("Is there an app?\n\nThere is one.", ["title", "sentence"]),
+        ("He came. Did he stay?\nNobody knows.", ["sentence"] * 3),  # a line that says something else as well
+        ("Who was it?\nWhen was it?\nNobody knows.", ["sentence", "sentence", "sentence"]),
+        ("Nobody knows.\nWho was it?", ["sentence", "sentence"]),
+    ],
+)
+def test_a_question_on_its_line_names_what_follows(text: str, kinds: list[str]) -> None:
+    found = statements(text)
+    assert [one.kind for one in found] == kinds
+    if kinds[0] == "title":
+        assert found[1].heading == found[0][:2]
+
+
+def test_may_is_a_month_only_beside_a_number() -> None:
+    lease = (
+        "Either party may end the lease early. The tenant may not let the rooms of the lease to others. The lease ends "
+        "on 3 May 2028. The lease may be renewed."
+    )
+    (said,) = answer("When does the lease end?", lease, DAM, ROPE, max_sentences=1)
+    assert said.startswith("The lease ends on 3 May 2028.")
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        (
+            "What are the differences between the QH-40 and the QH-60?",
+            "The gauge QH-40 is splash-proof. The gauge QH-60 is waterproof.",
+        ),
+        ("QH-40和QH-60有什么区别？", "QH-40可防泼溅。QH-60可浸泡在水中。"),
+    ],
+)
+def test_a_difference_is_asked_for_and_need_not_be_said(question: str, text: str) -> None:
+    asked = Question.of(context(question, text, DAM, LEAVE), None)
+    assert asked.covered == [1.0, 0.0, 0.0]

@@ -54,7 +54,8 @@ CUES: Final = (
         ),
         re.compile(
             r"\b1\d{3}\b|\b20\d\d\b|\d\s*[年月日号点时]|世纪|年代|时期|\bcentur(?:y|ies)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|"
-            r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b"
+            r"\b(?:january|february|march|april|june|july|august|september|october|november|december)\b|"
+            r"\d(?:st|nd|rd|th)? (?:of )?may\b|\bmay \d"  # by itself it is mostly a verb
         ),
     ),
     Cue(
@@ -227,8 +228,8 @@ class Passage:
             return HEADING_CREDIT
         if place and unit in self.units[place - 1]:
             return BEFORE_CREDIT
-        if place + 1 < len(self.units) and unit in self.units[place + 1]:
-            return AFTER_CREDIT
+        if place + 1 < len(self.units) and place + 1 not in self.titles and unit in self.units[place + 1]:
+            return AFTER_CREDIT  # a title is about what comes after it
         return 0.0
 
 
