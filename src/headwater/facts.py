@@ -97,7 +97,7 @@ _NUMBER: Final = re.compile(
     rf"|(?P<han>{_HAN_NUMBER}+(?:点{_HAN_NUMBER}+)?)"
     rf"|\b(?P<words>(?:{_SPOKEN})(?:(?:[- ]|,? and )(?:{_SPOKEN}))*)\b"
 )
-
+_ITEM_NUMBER: Final = re.compile(r"\d{1,3}[.)、]\s")
 
 ROUNDING: Final = 1e-12  # what sums of floating point numbers are off by
 
@@ -128,6 +128,8 @@ def _numbers(folded: str) -> Iterator[Number]:
         elif plain := parts["plain"]:
             if start and (folded[start - 1].isalpha() and not is_cjk(folded[start - 1])):
                 continue  # a part of a code
+            if _ITEM_NUMBER.match(folded, start) and not folded[:start].rpartition("\n")[2].strip():
+                continue  # the number of an item counts nothing
             scale = parts["scale"] or ""
             value = float(plain.replace(",", "")) * (_SCALES.get(scale) or _han(scale) or 1 if scale else 1)
             yield _counted(value, folded, start, end)

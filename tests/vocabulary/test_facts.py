@@ -30,6 +30,7 @@ def read(text: str) -> list[tuple[float, str]]:
         ("March 2024", [(2024, "year"), (3, "of year")]),
         ("31 May", [(5, "of year"), (31, "of month")]),
         ("it may rain", []),
+        ("1. 25 days\n12) five weeks", [(25, "day"), (5, "week")]),
         ("八月十八日", [(8, "of year"), (18, "of month")]),
         ("二〇二四年", [(2024, "year")]),
         ("1,200 metres", [(1200, "metre")]),
