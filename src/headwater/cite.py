@@ -23,6 +23,8 @@ NO_SOURCE: Final = "[?]"
 LEAST_UNITS: Final = 2
 
 _END: Final = re.compile(r"[.。！？!?;；…]+\Z")
+_ROW: Final = re.compile(r"\s*\|.*\|\s*\Z")
+_LAST_BAR: Final = re.compile(r"\s*\|\s*\Z")
 _OWN_LINE: Final = re.compile(r"[-*+•#|>]|\d{1,3}[.)、]")
 _STATES_NOTHING: Final = (":", "：", "?", "？")
 _BEST_FIRST: Final[Sequence[Support]] = ("supported", "weak", "unsupported")
@@ -46,6 +48,8 @@ def cite(
         *lines, buffer = (buffer + piece).split("\n")
         for line in lines:
             yield from citer.line(line)
+        if buffer.lstrip().startswith("|"):
+            continue  # a row of a table ends with its line
         ended, buffer = complete(buffer)
         for text in ended:
             yield from citer.sentence(text)
@@ -76,16 +80,22 @@ class _Citer:
         self._held = context.grounded and bool(context.hits)
         self._remove = context.query.options.unsupported == "remove"
         self._markers: dict[tuple[str, Span], int] = {}
+        self._rows = False  # the line before is a row of a table
+        self._head = False  # this one is the first, which names the columns
         self._gap = ""  # what stands between the last sentence and the next: a line or a paragraph
 
     def line(self, line: str) -> Iterator[Sentence]:
         """The sentences of a line. One that is quoted whole, such as a row of a table, is not taken apart."""
         said = self._parsed(line)
-        if any(self._quotes(number, said.body) for number in said.numbers):
+        row = _ROW.match(said.shown) is not None
+        self._head = row and not self._rows
+        self._rows = row
+        if row or any(self._quotes(number, said.body) for number in said.numbers):
             yield from self.sentence(line)
         else:
             for text in split(line):
                 yield from self.sentence(text)
+        self._head = False
         self._gap += "\n"
 
     def sentence(self, text: str) -> Iterator[Sentence]:
@@ -98,7 +108,7 @@ class _Citer:
         citations = list({one.marker: one for one in (self._citation(*pair) for pair in found)}.values())
         support = min((one.support for one in citations), key=_BEST_FIRST.index, default=None)
         mark = ""
-        if support is None and self._held and _states(claim):
+        if support is None and self._held and _states(claim) and not self._head:
             support, mark = "unsupported", NO_SOURCE
             if self._remove:
                 if self._on_removed:
@@ -148,10 +158,10 @@ def _states(claim: Claim) -> bool:
 
 
 def _marked(body: str, markers: str) -> str:
-    """The markers before the full stop, so that they stay with their sentence."""
+    """The markers before the full stop, so that they stay with their sentence; in a row, in its last cell."""
     if not markers:
         return body
-    end = _END.search(body)
+    end = _LAST_BAR.search(body) if _ROW.match(body) else _END.search(body)
     words = body[: end.start()] if end else body
     space = "" if words and is_cjk(words[-1]) else " "
     return f"{words}{space}{markers}{end[0] if end else ''}"

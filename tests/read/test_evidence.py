@@ -204,3 +204,23 @@ def test_new_text_and_talk_without_passages_are_not_marked() -> None:
     story = "Once upon a time a nurse lived in a small town."
     assert [one.text for one in cite([story], replace(context(LEAVE), grounded=False))] == [story]
     assert [one.text for one in cite([story], context())] == [story]
+
+
+def test_the_number_of_an_item_is_no_number() -> None:
+    text = "1. The rent is due in advance.\n2. The deposit is three months' rent.\n5. The roof is the owner's."
+    assert traced("The deposit is three months' rent [1].", text).support == "supported"
+    assert traced("The deposit is five months' rent [1].", text).support == "unsupported"
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_table_keeps_its_shape_and_its_head_needs_no_source(size: int) -> None:
+    said = "Costs:\n\n| Item | Amount to be paid |\n|---|---|\n| Rent | EUR 6,400 a month. Due |\n| Tax | EUR 99 |\n"
+    pieces = [said[place : place + size] for place in range(0, len(said), size)]
+    text, citations = joined(list(cite(pieces, context(RENT), embedder=EMBEDDER)))
+    assert text.splitlines()[2:] == [
+        "| Item | Amount to be paid |",
+        "|---|---|",
+        "| Rent | EUR 6,400 a month. Due [1] |",
+        f"| Tax | EUR 99 {NO_SOURCE} |",
+    ]
+    assert [citation.quote for citation in citations] == ["The rent is EUR 6,400 a month."]
