@@ -8,7 +8,7 @@ Without a model the plan is the same, by rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
@@ -17,11 +17,12 @@ from headwater.assemble import assemble, numbered
 from headwater.cite import cite, joined
 from headwater.engine import Engine, concluded, left_out, refuse_instructions
 from headwater.errors import BackendError
+from headwater.highlight import Terms
 from headwater.mend import mended_object
 from headwater.messages import Message, Tool, ToolCall
 from headwater.protocols import LanguageModel
 from headwater.reflect import reflect
-from headwater.rewrite import carried_over, condense
+from headwater.rewrite import carried_over, condense, points_back
 from headwater.tokens import language
 from headwater.types import EXTRACTIVE, Answer, Context, Event, Hit, Query, Restart, Sentence, Step, Verdict
 from headwater.wording import Fence
@@ -93,16 +94,45 @@ def _planned(
             asked = condense(model, history, query.text, prompts=engine.prompts)
         except BackendError as error:
             said.append(f"the follow-up was completed without the model: {error}")
+    follows = follows or asked != query.text
+    events: Iterable[Event] = engine.stream(replace(query, text=asked), carried=carried if follows else ())
+    if model is None and follows and not points_back(query.text):
+        events = done = _fitting(engine, query, list(events))
+        asked = _answer(done).query.text
     first = Step(stage="condense", milliseconds=(perf_counter() - began) * 1000, note=asked)
     if history:
         yield first
-    follows = follows or asked != query.text
-    for event in engine.stream(replace(query, text=asked), carried=carried if follows else ()):
+    for event in events:
         if isinstance(event, Answer):
             trace = (first, *event.trace) if history else event.trace
             yield replace(event, trace=trace, degraded=(*said, *event.degraded))
         else:
             yield event
+
+
+def _fitting(engine: Engine, query: Query, completed: list[Event]) -> list[Event]:
+    """What was answered with words of the last question, unless the question by itself gets more of what it asks for.
+
+    A short question may be a new one. Nothing is answered from the last subject that has no word of the question.
+    """
+    terms = Terms.of(query.text)
+    share = _share(terms, completed)
+    if share == 1.0 or not terms.units:
+        return completed
+    alone = list(engine.stream(query))
+    return completed if share and share >= _share(terms, alone) else alone
+
+
+def _share(terms: Terms, events: Sequence[Event]) -> float:
+    """How much of a question the citations of its answer have."""
+    seen = "\n".join(f"{one.title}\n{one.section}\n{one.quote}" for one in _answer(events).citations)
+    return len(terms.covered(seen, [(0, len(seen))])[0]) / max(1, len(terms.units))
+
+
+def _answer(events: Sequence[Event]) -> Answer:
+    answer = events[-1]
+    assert isinstance(answer, Answer)
+    return answer
 
 
 class _Talk:

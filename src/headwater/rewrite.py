@@ -148,11 +148,14 @@ class ModelRewriter:
         return hyde(self._model, question, prompts=self._prompts, deadline_seconds=deadline_seconds)
 
 
-def _follows(question: str) -> bool:
+def points_back(question: str) -> bool:
+    """Whether a question says itself that it goes on from what was said before."""
     plain = question.strip()
-    if _POINTS_BACK.search(plain) or _OTHER_SUBJECT.match(plain):
-        return True
-    return len(Terms.of(plain).units) < SHORT_UNITS[language(plain)]
+    return bool(_POINTS_BACK.search(plain) or _OTHER_SUBJECT.match(plain))
+
+
+def _follows(question: str) -> bool:
+    return points_back(question) or len(Terms.of(question).units) < SHORT_UNITS[language(question)]
 
 
 def _longest(terms: Terms) -> list[Any]:
@@ -167,7 +170,7 @@ def _longest(terms: Terms) -> list[Any]:
 
 def _named(run: str, about: str) -> str:
     """The part of a run of words that titles have too: all of a code, the longest piece of Chinese, a whole word."""
-    if any(char.isdigit() for char in run) or not about:
+    if _has_digit(run) or not about:
         return run if about else ""
     if not is_cjk(run[0]):
         return run if re.search(rf"\b{re.escape(run)}\b", about, re.IGNORECASE) else ""
@@ -175,10 +178,15 @@ def _named(run: str, about: str) -> str:
     return max((piece for piece in pieces if piece in about), key=len, default="")
 
 
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
+
+
 def _subject(words: Sequence[str], new: Sequence[str]) -> set[str]:
-    """The old subject, which a new one takes the place of: what shares its last character or its head."""
+    """The old subject, which a new one takes the place of: what shares its last character or its head, or a code."""
     heads = {word.lower() for word in new}
-    found: set[str] = set()
+    coded = any(_has_digit(word) for word in new)
+    found: set[str] = {word for word in words if coded and _has_digit(word)}
     for place, word in enumerate(words):
         if word.lower() in heads and place:  # "parental leave" -> "sick leave"
             found.add(words[place - 1])

@@ -74,6 +74,19 @@ def test_another_question_leaves_the_subject_behind(kb: KnowledgeBase) -> None:
     assert kb.chat("Which canteen serves fish?", conversation=first.conversation_id).text.startswith(REFUSALS["en"])
 
 
+def test_a_short_question_of_its_own_is_not_taken_for_a_follow_up(kb: KnowledgeBase) -> None:
+    kb.add_text("婚假为10天，须在领证后一年内使用。", uri="婚假.md")
+    kb.add_text("QH-60记录仪的电池寿命为18个月。QH-60记录仪的价格为1680元。", uri="记录仪.md")
+    first = kb.chat("QH-60的电池寿命是多久？")
+    assert "18个月" in first.text
+    other = kb.chat("婚假几天？", conversation=first.conversation_id)
+    assert "10天" in other.text and other.query.text == other.trace[0].note == "婚假几天？"
+    assert kb.chat("谢谢！", conversation=first.conversation_id).refused
+    again = kb.chat("QH-60的电池寿命是多久？", conversation=first.conversation_id)
+    assert "18个月" in again.text
+    assert "1680" in kb.chat("价格呢？", conversation=first.conversation_id).text
+
+
 def test_conversations_persist(home: Path) -> None:
     with headwater.open(home) as kb:
         first = kb.chat("How long is parental leave?")

@@ -417,6 +417,8 @@ def test_a_follow_up_is_condensed(said: str, found: str) -> None:
         ("病假要提前多久申请？", "那年假呢？", "", "那年假呢？ 提前 申请"),
         ("员工每年有多少天年假？", "怎么申请？", "年假制度", "怎么申请？ 年假"),
         ("水泵的最大流量是多少？", "它的功率呢？", "水泵手册", "它的功率呢？ 水泵"),
+        ("QH-60的电池寿命是多久？", "那QH-40H呢？", "说明书", "那QH-40H呢？ 电池寿命"),
+        ("How long does the TL-60 last?", "What about the TL-40H?", "", "What about the TL-40H? last"),
         ("报销标准是什么？", "食堂星期五供应什么菜？", "报销", None),
     ],
 )
