@@ -18,7 +18,16 @@ from headwater.protocols import TextIndex
 from headwater.selection import TICKET_BITS
 from headwater.storage._fresh import FILE
 from headwater.storage._ranking import make_schema
-from headwater.storage._text_folder import FORMAT, FORMAT_ACCENTS, FORMAT_BEFORE, FORMAT_FILE, FORMAT_TWICE
+from headwater.storage._text_folder import (
+    FORMAT,
+    FORMAT_ACCENTS,
+    FORMAT_BEFORE,
+    FORMAT_FILE,
+    FORMAT_TWICE,
+    META_FILE,
+    PARTS,
+    TextFolder,
+)
 from headwater.storage.memory import MemoryTextIndex
 from headwater.storage.text import TantivyIndex
 from headwater.testing._shelf import Shelf, ids_of, make_visible
@@ -128,6 +137,59 @@ class TestTantivy(TextIndexContract):
             assert self.found(self.open_index(folder, shelf), "heron") != []
         else:
             self.damage_is_told_and_mended(folder, shelf)
+
+    @pytest.mark.parametrize("kind", [*PARTS, "del"])
+    @pytest.mark.parametrize("harm", ["gone", "first", "middle", "footer"])
+    def test_harm_that_no_search_need_meet_is_told_to_who_checks(
+        self, tmp_path: Path, shelf: Shelf, kind: str, harm: str
+    ) -> None:
+        folder = tmp_path / "index"
+        index = self.open_index(folder, shelf)
+        self.fill(index, shelf.put(1, "heron one", "heron two"), shelf.put(2, "heron three"))
+        index.remove([2])
+        index.flush()
+        index.close()
+        assert self.open_index(folder, shelf).tickets() == {1: 2}
+        (victim,) = (path for path in folder.iterdir() if path.name.endswith(f".{kind}"))
+        content = bytearray(victim.read_bytes())
+        place = {"first": 0, "middle": max(0, len(content) - 120) // 2, "footer": len(content) - 12, "gone": 0}[harm]
+        content[place] ^= 1
+        victim.unlink() if harm == "gone" else victim.write_bytes(content)
+        index = self.open_index(folder, shelf)
+        with pytest.raises(HomeDamaged, match="check --repair"):
+            index.tickets()
+        index.clear()
+        self.fill(index, shelf.put(3, "heron again"))
+        again = self.open_index(folder, shelf)
+        assert again.tickets() == {3: 1} and self.found(again, "heron") == [3]
+
+    def test_a_merge_while_it_is_checked_is_no_harm(self, folder: Path, shelf: Shelf) -> None:
+        index = self.open_index(folder, shelf)
+        index.refresh()
+        told = json.loads((folder / META_FILE).read_text("utf-8"))
+        gone = next(path for path in folder.iterdir() if path.name.endswith(".store"))
+
+        class Merged(TextFolder):
+            """Another process replaces the segments after the list of them was read."""
+
+            def verify(self) -> None:
+                read, self.reads = Path.read_bytes, 0
+
+                def seen(path: Path) -> bytes:
+                    content = read(path)
+                    if path.name == META_FILE and not self.reads:
+                        self.reads += 1
+                        gone.unlink()
+                        path.write_text(json.dumps({**told, "segments": []}), "utf-8")
+                    return content
+
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(Path, "read_bytes", seen)
+                    super().verify()
+
+        merged = Merged(folder)
+        merged.verify()
+        assert merged.reads == 1 and not gone.exists()
 
     @pytest.mark.parametrize("content", [None, b"", b"headwater text index 0\n", b"\xff\xfe"])
     def test_another_format_must_be_rebuilt(self, folder: Path, shelf: Shelf, content: bytes | None) -> None:

@@ -140,6 +140,19 @@ def test_check_mends_garbage_in_the_index_files(home: Path) -> None:
     assert loaded(headwater("search", "parental leave", "--json", "--home", str(home)))["hits"]
 
 
+@pytest.mark.parametrize("kind", ["pos", "fast"])
+def test_check_mends_what_breaks_only_searches(home: Path, kind: str) -> None:
+    (victim,) = home.glob(f"text-*/*.{kind}")
+    content = bytearray(victim.read_bytes())
+    content[5] ^= 0xFF
+    victim.unlink() if kind == "pos" else victim.write_bytes(content)
+    broken = loaded(headwater("search", "parental leave", "--json", "--home", str(home)))
+    assert broken["mode_used"] == "semantic" and "check --repair" in broken["degraded"][0]
+    assert headwater("check", "--json", "--home", str(home)).code == 1
+    assert loaded(headwater("check", "--repair", "--json", "--home", str(home)))["problems"] == []
+    assert loaded(headwater("search", "parental leave", "--json", "--home", str(home)))["mode_used"] == "hybrid"
+
+
 def test_standard_input(tmp_path: Path) -> None:
     home = str(tmp_path / "kb")
     text = b"The spare key hangs behind the blue door."

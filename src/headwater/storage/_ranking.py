@@ -155,8 +155,11 @@ def mean_length(schema: Any, searcher: Any, field: str, tokens: Iterable[str]) -
 
 
 def ids_of(searcher: Any, hits: Sequence[tuple[Any, Any]]) -> Ids:
-    """The chunks' ids."""
-    return np.array(searcher.fast_field_values("id", [address for _, address in hits]), dtype=np.int64)
+    """The chunks' ids. ValueError where a chunk has none, as in a file that is damaged."""
+    ids = searcher.fast_field_values("id", [address for _, address in hits])
+    if None in ids:
+        raise ValueError("a chunk has no id")
+    return np.array(ids, dtype=np.int64)
 
 
 def in_order(ids: Ids, scores: npt.NDArray[np.float64]) -> list[Scored]:

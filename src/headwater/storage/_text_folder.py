@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import tantivy
 
@@ -31,6 +33,14 @@ MANNERS: Final[Mapping[str, Manner]] = {
     FORMAT_BEFORE: Manner(once=False, accents=True),
 }
 FORMAT_FILE: Final = "format"
+META_FILE: Final = "meta.json"
+
+# What tantivy writes of every segment. Behind what a file holds stands JSON with its checksum, the length of that, and
+# a number that says so, four bytes each.
+PARTS: Final = ("term", "idx", "pos", "fast", "fieldnorm", "store")
+FOOTER_MARK: Final = 1337
+FOOTER_END_BYTES: Final = 8
+PIECE_BYTES: Final = 1 << 20
 
 
 class TextFolder:
@@ -49,8 +59,8 @@ class TextFolder:
             if any(name.endswith(".idx") for name in names):
                 raise damaged("text", self.path, f"the file {FORMAT_FILE!r} is missing")
             return None
-        if "meta.json" not in names:
-            raise damaged("text", self.path, "the file 'meta.json' is missing")
+        if META_FILE not in names:
+            raise damaged("text", self.path, f"the file {META_FILE!r} is missing")
         with told(self.path):
             found = self._format()
             if found not in MANNERS:
@@ -63,7 +73,7 @@ class TextFolder:
         with told(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             # What a crash left of an earlier attempt, which ended before anything was indexed.
-            for leftover in (".managed.json", "meta.json"):
+            for leftover in (".managed.json", META_FILE):
                 (self.path / leftover).unlink(missing_ok=True)
             self.manner = TODAY
             index = self._folder.opened(tantivy, self.schema)
@@ -90,6 +100,20 @@ class TextFolder:
         if self._format() == FORMAT_BEFORE:
             self._write_format(FORMAT_TWICE)
 
+    def verify(self) -> None:
+        """Raises HomeDamaged unless every file holds what was written; tantivy looks only at what it needs at once."""
+        with told(self.path):
+            before = (self.path / META_FILE).read_bytes()
+            for name in _files(json.loads(before)):
+                try:
+                    whole = _is_whole(self.path / name)
+                except FileNotFoundError:
+                    if (self.path / META_FILE).read_bytes() != before:
+                        return  # another process merged in this moment: what is there now was just written
+                    raise damaged("text", self.path, f"the file {name!r} is missing") from None
+                if not whole:
+                    raise damaged("text", self.path, f"the file {name!r} does not hold what was written to it")
+
     def close(self) -> None:
         """Let go of what was made for reading."""
         self._folder.close()
@@ -104,6 +128,35 @@ class TextFolder:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self.path / FORMAT_FILE)
+
+
+def _files(meta: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the files that an index consists of."""
+    for segment in meta["segments"]:
+        name = segment["segment_id"].replace("-", "")
+        yield from (f"{name}.{part}" for part in PARTS)
+        if removed := segment["deletes"]:
+            yield f"{name}.{removed['opstamp']}.del"
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether what a file of tantivy's holds is what its checksum was made of."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - FOOTER_END_BYTES))
+        end = file.read()
+        footer_bytes, mark = int.from_bytes(end[:4], "little"), int.from_bytes(end[4:], "little")
+        rest = size - FOOTER_END_BYTES - footer_bytes
+        if mark != FOOTER_MARK or rest < 0:
+            return False
+        file.seek(rest)
+        footer = json.loads(file.read(footer_bytes))
+        file.seek(0)
+        checksum = 0
+        while rest and (piece := file.read(min(rest, PIECE_BYTES))):
+            checksum = crc32(piece, checksum)
+            rest -= len(piece)
+        return isinstance(footer, dict) and footer.get("crc") == checksum
 
 
 @contextmanager

@@ -309,11 +309,12 @@ class TantivyIndex:
     # ------------------------------------------------------------------------------------------- reading
 
     def tickets(self) -> Mapping[int, int]:
-        """Every ticket it holds and how many chunks of it."""
+        """Every ticket it holds and how many chunks of it; HomeDamaged where a file is not as it was written."""
         searcher = self._view()
         beside, replaced = self._fresh.tickets(), self._fresh.replaced()
         if searcher is None or not searcher.num_docs:
             return beside
+        self._folder.verify()
         with told(self.path):
             hits = searcher.search(tantivy.Query.all_query(), searcher.num_docs, count=False).hits
             ids = ids_of(searcher, hits)
