@@ -195,7 +195,8 @@ class Contents(Viewed):
             found = problems(self.catalog, self.text, self.vectors) + self.spaces.problems()
             repair(self.catalog, self.text, self.vectors)
             self.spaces.mend()
-            return found
+            left = self.check() if found else []
+            return [one for one in found if one not in left]
 
     def reindex(self, *, back: bool = False, on_progress: OnProgress | None = None) -> Reindexed:
         """Fill a space for the embedder and chunker of the settings, compare, and switch; or go `back`.

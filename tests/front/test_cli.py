@@ -153,6 +153,24 @@ def test_check_mends_what_breaks_only_searches(home: Path, kind: str) -> None:
     assert loaded(headwater("search", "parental leave", "--json", "--home", str(home)))["mode_used"] == "hybrid"
 
 
+def test_a_repair_says_only_what_it_mended(home: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(home / "catalog.sqlite") as db:  # a row that an index of the file does not have
+        db.execute("pragma writable_schema = on")
+        db.execute(
+            "update sqlite_master set rootpage = (select rootpage from sqlite_master where name = 'link_ticket') "
+            "where name = 'document_collection'"
+        )
+    (lost,) = home.glob("text-*/*.pos")
+    lost.unlink()
+    outcome = headwater("check", "--repair", "--json", "--home", str(home))
+    told = json.loads(outcome.output)
+    assert outcome.code == 1 and told["problems"] and not set(told["problems"]) & set(told["repaired"])
+    assert any("text index" in one for one in told["repaired"])
+    assert any("damaged" in one for one in told["problems"])
+
+
 def test_standard_input(tmp_path: Path) -> None:
     home = str(tmp_path / "kb")
     text = b"The spare key hangs behind the blue door."

@@ -168,6 +168,24 @@ def test_a_damaged_file_is_an_error_of_ours_and_check_says_so(catalog: SqliteCat
     again.close_store()
 
 
+def test_text_whose_bytes_were_damaged_is_told_and_given_up(catalog: SqliteCatalog, path: Path) -> None:
+    harmed, whole = add(catalog, "a", "水位 is the level"), add(catalog, "b", "the bridge")
+    damage(path, f"update text set body = x'e6ff' where id = {harmed.ticket << TICKET_BITS}")
+    [chunk] = catalog.chunks_of(named(whole))
+    assert chunk.text == "the bridge"
+    for read in (catalog.document, catalog.chunks_of):
+        with pytest.raises(HomeDamaged, match="check --repair"):
+            read(named(harmed))
+    assert catalog.check() == ["the text of 1 documents cannot be read: its bytes were damaged"]
+    catalog.repair()
+    assert catalog.check() == [] and set(catalog.tickets()) == {whole.ticket}
+    record = catalog.record(named(harmed))
+    assert record is not None and record.state == "failed" and "add it again" in record.error and record.stamp == ""
+    damage(path, "update document set title = cast(x'e6ff' as text)")
+    with pytest.raises(HomeDamaged, match="put back a copy"):
+        catalog.record(named(whole))
+
+
 def test_a_missing_file_opened_for_reading_is_not_made(path: Path) -> None:
     with pytest.raises(NotFound, match="headwater add"):
         SqliteCatalog(path, writable=False)

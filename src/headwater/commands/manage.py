@@ -252,7 +252,7 @@ def check(repair: bool, home: Path | None, as_json: bool) -> None:
         if not found:
             click.echo("all is well")
         elif not repair:
-            click.echo("`headwater check --repair` mends this")
+            click.echo("`headwater check --repair` mends what can be mended from the catalog")
     if found:
         sys.exit(1)
 

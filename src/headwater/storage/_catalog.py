@@ -396,9 +396,8 @@ class SqlCatalog(_texts.Texts):
             parts = db.execute("select body from text where id >= ? and id < ? order by id", bounds).fetchall()
             sql = "select structure, blocks, links, pages, hidden, boxes from outline where ticket = ?"
             outline = db.execute(sql, (record.ticket,)).fetchone()
-        return as_document(
-            record, text="".join(readable(part) for (part,) in parts), outline=row_outline(outline) if outline else {}
-        )
+            text = "".join(readable(part) for (part,) in parts)
+            return as_document(record, text=text, outline=row_outline(outline) if outline else {})
 
     def record(self, document_id: str) -> Record | None:
         """The document without its text."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from headwater.selection import TICKET_BITS
 from headwater.storage._commit import PART_CHARS
+from headwater.storage._rows import readable
 from headwater.storage._sql import Connection
 
 _ALIVE: Final = "select ticket from version"
@@ -148,11 +149,25 @@ _MENDING: Final = (
 
 def check(db: Connection) -> list[str]:
     """Every rule that is broken."""
-    counted = ((db.execute(sql).fetchone()[0], sentence) for sql, sentence in _RULES)
+    counted = [(db.execute(sql).fetchone()[0], sentence) for sql, sentence in _RULES]
+    counted.append((len(_unreadable(db)), "the text of {} documents cannot be read: its bytes were damaged"))
     return [sentence.format(f"{count:,}") for count, sentence in counted if count]
 
 
 def mend(db: Connection) -> None:
     """Take away rows that belong to nothing; a document whose text is gone says so."""
+    for ticket in sorted(_unreadable(db)):
+        db.execute("delete from version where ticket = ?", (ticket,))
     for sql in _MENDING:
         db.execute(sql)
+
+
+def _unreadable(db: Connection) -> set[int]:
+    """The versions that have text which is no text any more. A database looks after its pages, not after what they say."""
+    found = set()
+    for id, body in db.stream("select id, body from text"):
+        try:
+            readable(body)
+        except UnicodeDecodeError:
+            found.add(id >> TICKET_BITS)
+    return found

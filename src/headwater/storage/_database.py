@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import shutil
 import sqlite3
@@ -36,6 +37,8 @@ PARAMETERS: Final = 999
 _INSERT: Final = re.compile(r"(insert into .+? values )(\((?:\?, )*\?\))( on conflict.*)?", re.DOTALL)
 # The low byte of an extended SQLite error code is the kind of error.
 _KIND: Final = 0xFF
+# What Python's module says, without a code, of a text that is not UTF-8.
+_UNDECODABLE: Final = "Could not decode to UTF-8"
 
 
 class FileConnection(sqlite3.Connection):
@@ -205,6 +208,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise self._as_ours(error) from error
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise self._garbled(error) from error
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -226,7 +231,15 @@ class Database:
             )
         if kind == sqlite3.SQLITE_IOERR and shutil.disk_usage(self.path.parent).free < ROOM_BYTES:
             return self._full()
+        if str(error).startswith(_UNDECODABLE):
+            return self._garbled(error)
         return BackendError(f"the catalog {name!r} could not be used: {error}; nothing acknowledged is lost")
+
+    def _garbled(self, error: Exception) -> HomeDamaged:
+        return HomeDamaged(
+            f"bytes in the catalog {str(self.path)!r} were damaged: {error}; `headwater check --repair` gives up the "
+            "documents whose text they are, for you to add again, or put back a copy"
+        )
 
     def _full(self) -> DiskFull:
         where = str(self.path.parent)
