@@ -43,13 +43,9 @@ Op: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 
 # What people write for the names that documents and chunks have.
 ALIASES: Final[Mapping[str, str]] = {
-    "tags": "tag",
-    "pages": "page",
-    "type": "content_type",
-    "user_id": "owner",
+    "tags": "tag", "pages": "page", "sections": "section", "type": "content_type", "user_id": "owner",
     "project_id": "collection",
-    "sections": "section",
-}
+}  # fmt: skip
 # No person writes deeper or longer; a bound keeps a hostile filter from using up the stack or the clock.
 MAX_DEPTH: Final = 64
 MAX_CHARS: Final = 10_000
@@ -309,16 +305,10 @@ _TOKEN: Final = re.compile(
 )
 # Every other spelling of a sign, and the words that signs stand for.
 _SPELLINGS: Final = {
-    "==": "=",
-    "<>": "!=",
-    "≤": "<=",
-    "≥": ">=",
-    "≠": "!=",
-    "、": ",",
-    "&&": "and",
-    "||": "or",
-    "!": "not",
-}
+    "==": "=", "<>": "!=", "≤": "<=", "≥": ">=", "≠": "!=", "、": ",", "&&": "and", "||": "or", "!": "not",
+}  # fmt: skip
+# Keys that hold dates: before or after a word such as 2025/01/31 would be told by letters, which nobody means.
+_DATED: Final = frozenset({"date", "created", "updated"})
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _CLOSING: Final = {"(": ")", "[": "]"}
 
@@ -333,6 +323,8 @@ class _Token:
 
 def parse(text: str) -> Filter:
     """The filter that the text says. Raises FilterError, which says where it stopped making sense."""
+    if not isinstance(text, str):
+        raise FilterError(f"a filter is a text such as {_EXAMPLE}, or a Filter, got {text!r}")
     if len(text) > MAX_CHARS:
         raise FilterError(f"a filter has at most {MAX_CHARS:,} characters, got {len(text):,}; use fewer conditions")
     if not text.strip():
@@ -432,7 +424,7 @@ class _Reader:
             self._expected("a key such as tag, page, section or date", token)
         for op in _OPS:
             if self._is("sign", op):
-                return Compare(key, op, self._value())
+                return Compare(key, op, self._date() if key in _DATED and op not in ("=", "!=") else self._value())
         start = self._place
         negated = self._is("word", "not")
         if self._is("word", "in"):
@@ -461,6 +453,12 @@ class _Reader:
         if token.kind not in ("string", "word") or (token.kind == "word" and token.text in _RESERVED):
             self._expected("a text, in quotes if it has spaces or is a word of the language", token)
         return token.text
+
+    def _date(self) -> Value:
+        token, value = self._next, self._value()
+        if token.kind == "word" and isinstance(value, str) and not is_date(value):
+            self._expected("a date such as 2025, 2025-01 or 2025-01-31", token)
+        return value
 
     def _value(self) -> Value:
         token = self._take()

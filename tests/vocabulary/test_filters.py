@@ -185,6 +185,18 @@ def test_a_bad_filter_says_where_what_and_how(text: str, place: int, expected: s
     assert "Example: tag = " in message
 
 
+@pytest.mark.parametrize("key", ["date", "created", "updated"])
+@pytest.mark.parametrize("op", ["<", "<=", ">", ">="])
+def test_before_and_after_are_said_of_dates(key: str, op: filters.Op) -> None:
+    for wrong in ("2025/01/31", "2025-1-31", "2025年", "yesterday"):
+        with pytest.raises(FilterError, match=f"expected a date such as 2025, .*got '{wrong}'"):
+            filters.parse(f"tag = hr and {key} {op} {wrong}")
+    for good in ("2025", "2025-01", "2025-01-31", "2025-01-31T08:00"):
+        assert filters.parse(f"{key} {op} {good}").key == key
+    for other in (f'{key} {op} "spring"', f"{key} = spring", f"edition {op} 2025/01/31"):
+        assert filters.parse(other) is not None
+
+
 def test_depth_and_length_are_bounded() -> None:
     deep = filters.MAX_DEPTH
     assert filters.parse("(" * deep + "a" + ")" * deep) == Has("a")
