@@ -163,11 +163,19 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting by its full name, `section.key`. Only what differs from a default need be here."""
+    """Every setting by its full name, `section.key`. Only what differs from a default need be here.
 
-    settings: Mapping[str, Setting] = field(default_factory=dict)
+    Values may be plain, as in `Config({"retrieve.top_n": 5})`: they stand over the preset they name, or `balanced`.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)  # each a Setting once it is made
     # What the home's `.env` holds beside settings: keys of services. Not shown, and below the environment.
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if plain := {name: value for name, value in self.settings.items() if not isinstance(value, Setting)}:
+            made = {name: value for name, value in self.settings.items() if name not in plain}
+            object.__setattr__(self, "settings", {**_over_preset(plain), **made})
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -269,6 +277,13 @@ def load(home: Path, *, preset: str | None = None, flags: Mapping[str, Any] | No
     return Config(merged, others)
 
 
+def _over_preset(plain: Mapping[str, Any]) -> dict[str, Setting]:
+    """What a program says, over the preset that it names."""
+    origin, name = "Config", str(plain.get("preset", DEFAULT_PRESET))
+    said = {name: Setting(_checked(name, value, origin), origin) for name, value in plain.items() if name != "preset"}
+    return {"preset": Setting(name, origin), **read_preset(name), **said}
+
+
 def preset_names() -> list[str]:
     """Every preset that ships."""
     folder = resources.files("headwater") / "presets"
@@ -279,25 +294,12 @@ def read_preset(name: str) -> dict[str, Setting]:
     """The settings of a preset; an unknown name is refused with those that exist."""
     if name not in preset_names():
         raise SettingError(f"no preset is named {name!r}; there are: {', '.join(preset_names())}")
-    tree = {section: content for section, content in _preset(name).items() if section != DESIGN}
+    tree = {section: content for section, content in preset_file(name).items() if section != DESIGN}
     return _flatten(tree, f"preset {name}")
 
 
-@dataclass(frozen=True, slots=True)
-class Designed:
-    """What the design behind a preset has in the place of a setting, and why it is not what is in effect."""
-
-    value: Any
-    why: str
-
-
-def design_of(preset: str) -> dict[str, Designed]:
-    """By the name of a setting: what a preset's design has and this engine does otherwise."""
-    told: Mapping[str, Mapping[str, Any]] = _preset(preset).get(DESIGN, {})
-    return {name: Designed(note["value"], str(note["why"])) for name, note in told.items()}
-
-
-def _preset(name: str) -> dict[str, Any]:
+def preset_file(name: str) -> dict[str, Any]:
+    """What a preset that ships says, as it is written."""
     return tomllib.loads((resources.files("headwater") / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from headwater import config as settings
 from headwater.errors import BackendError, SettingError
@@ -11,6 +13,20 @@ from headwater.home import GIVEN, Home, weighed
 from headwater.places import default_home
 from headwater.registry import load, settable
 from headwater.stores import CATALOG_FILE, following, is_served, veiled, without_making
+
+
+@dataclass(frozen=True, slots=True)
+class Designed:
+    """What the design behind a preset has in the place of a setting, and why it is not what is in effect."""
+
+    value: Any
+    why: str
+
+
+def design_of(preset: str) -> dict[str, Designed]:
+    """By the name of a setting: what a preset's design has and this engine does otherwise."""
+    told: Mapping[str, Mapping[str, Any]] = settings.preset_file(preset).get(settings.DESIGN, {})
+    return {name: Designed(note["value"], str(note["why"])) for name, note in told.items()}
 
 
 def effective_settings(home: Path | None = None, *, preset: str | None = None) -> dict[str, settings.Setting]:

@@ -227,6 +227,13 @@ def test_values_that_cannot_work_are_refused_when_they_are_written(name: str, va
     assert not (tmp_path / "headwater.toml").exists()
 
 
+@pytest.mark.parametrize("name", ["年度报告", "v1.2"])
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_the_name_of_a_collection_may_be_quoted_as_in_the_file(name: str, quote: str, tmp_path: Path) -> None:
+    run("config", "set", "--home", str(tmp_path), f"collection.{quote}{name}{quote}.top_n", "3")
+    assert settings.load(tmp_path).of_collection(name) == {"top_n": 3}
+
+
 def test_what_cannot_be_written_or_opened_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     outcome = headwater("config", "set", "retrieve.top_n", "3", environment={"HEADWATER_HOME": str(tmp_path / "file")})

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from headwater import cli
 from headwater.build import open_home
-from headwater.config import design_of, load, preset_names, read_preset
+from headwater.config import load, preset_names, read_preset
+from headwater.effective import design_of
 from headwater.errors import SettingError, SpaceMismatch
 from headwater.settings_file import with_setting
 

@@ -1,6 +1,7 @@
 """The commands that show and change settings."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ WITH_CHUNKING = {"chunk.use": "recursive", "chunk.unit": "chars"}
 WITH_MODEL = {"embed.use": "sentence-transformers"}
 LEG_DEPTH = 2  # each leg of that design fetches twice as many as come back
 MILVUS = "milvus"
+# A name of the person's own, quoted as in the file: `collection."年度报告".top_n`.
+_QUOTED = re.compile(r"""(llm|collection)\.(["'])(.+)\2\.([^.]+)""")
 
 
 @click.group()
@@ -52,8 +55,7 @@ def config_show(origin: bool, preset: str | None, home: Path | None, as_json: bo
     Example:
       headwater config show --origin
     """
-    from headwater.config import design_of
-    from headwater.effective import effective_settings
+    from headwater.effective import design_of, effective_settings
 
     found = effective_settings(home, preset=preset)
     design = design_of(str(found["preset"].value))
@@ -91,6 +93,8 @@ def config_set(key: str, value: str, home: Path | None, as_json: bool) -> None:
     from headwater.places import default_home
 
     where = home or default_home()
+    if quoted := _QUOTED.fullmatch(key):
+        key = f"{quoted[1]}.{quoted[3]}.{quoted[4]}"
     read = value if key == "preset" else from_text(value)
     path = _write(where, {key: read})
     if as_json:
