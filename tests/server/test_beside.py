@@ -223,8 +223,9 @@ def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
         ledger.keys.revoke("unknown")
     ledger.close()
     assert until("") == "" and until("30d") > until("1h") and until("2030-01-01").startswith("2030-01-01")
-    with pytest.raises(UsageError):
-        until("soon")
+    for wrong in ("soon", "2001-01-01", "0h", f"{10**12}y"):
+        with pytest.raises(UsageError, match=re.escape(repr(wrong))):
+            until(wrong)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])

@@ -102,14 +102,17 @@ def until(given: str) -> str:
     """When a key ends: a time from now, or a date; empty for never."""
     if not given:
         return ""
-    if span := _SPAN.fullmatch(given.strip().lower()):
-        ends = datetime.now(UTC) + timedelta(hours=int(span[1]) * _HOURS[span[2]])
-    else:
-        try:
+    now = datetime.now(UTC)
+    try:
+        if span := _SPAN.fullmatch(given.strip().lower()):
+            ends = now + timedelta(hours=int(span[1]) * _HOURS[span[2]])
+        else:
             ends = datetime.fromisoformat(given)
-        except ValueError as error:
-            raise UsageError(f"{given!r} is no time; write 12h, 30d, 1y or 2026-12-31") from error
-        ends = ends if ends.tzinfo else ends.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"{given!r} is no time; write 12h, 30d, 1y or 2026-12-31") from error
+    ends = ends if ends.tzinfo else ends.replace(tzinfo=UTC)
+    if ends <= now:
+        raise UsageError(f"a key that ends at {given!r} would never be good for anything; name a time to come")
     return ends.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
