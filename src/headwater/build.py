@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater import config as settings
 from headwater.contents import Contents, uris_of
-from headwater.errors import NotFound
+from headwater.errors import NotFound, UsageError
 from headwater.filters import ALL, And, Compare, Filter, Has, Not, conjoin, parse, within
 from headwater.home import DICTIONARY_FILE, PROMPTS_FOLDER
 from headwater.places import default_home, make_home
@@ -52,6 +52,8 @@ def open_home(
     create: bool = True,
 ) -> KnowledgeBase:
     """Open the knowledge base in a folder (else the default one), making it if it is new."""
+    if home == "":  # as a variable that is not set: the current folder is not what was meant
+        raise UsageError("a home is a folder, got ''; the current one is '.'")
     path = Path(home) if home is not None else default_home()
     chosen = config
     if not (path / CATALOG_FILE).exists():
@@ -82,7 +84,9 @@ class KnowledgeBase(Contents):
         folder: str | None = None,
     ) -> Query:
         """A query in this knowledge base's scope: what its caller may see, without the archived ones."""
-        asked = parse(where) if isinstance(where, str) else where
+        if not isinstance(text, str):
+            raise UsageError(f"a query is a text, got {text!r}")
+        asked = where if isinstance(where, Filter) else parse(where)
         if folder is not None:
             asked = conjoin(asked, within(folder))
         if collection is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater import strategies
-from headwater.errors import NotFound, SourceError
+from headwater.errors import NotFound, SourceError, UsageError
 from headwater.filters import ALL, Compare, Filter, In, conjoin, parse
 from headwater.kinds import kind_of
 from headwater.types import (
@@ -56,7 +56,7 @@ class Contents(Viewed):
 
         `strategy` and `chunk_size` say how they are cut; without them the home's chunker chooses.
         """
-        labels = Labels(tags=tuple(tags), folder=folder, meta=self._asked_for(strategy, chunk_size))
+        labels = Labels(tags=_tags(tags), folder=folder, meta=self._asked_for(strategy, chunk_size))
         return self.intake.add(
             sources, collection=collection, labels=labels, prune=prune, dry_run=dry_run, on_progress=on_progress
         )
@@ -90,7 +90,7 @@ class Contents(Viewed):
         """Add what came from standard input, of any kind that a file can be, named after its content."""
         uri = f"stdin:{blake2b(data, digest_size=8).hexdigest()}"
         blob = Blob(uri=uri, data=data, mime=kind_of("", data), modified=_now())
-        labels = Labels(tags=tuple(tags), folder=folder, meta=self._asked_for(strategy, chunk_size))
+        labels = Labels(tags=_tags(tags), folder=folder, meta=self._asked_for(strategy, chunk_size))
         return self.intake.add_blob(blob, collection=collection, labels=labels, dry_run=dry_run)
 
     def add_html(
@@ -139,7 +139,7 @@ class Contents(Viewed):
         chunker = self.sides.chunker_of(self.space) if sources else self.chunker
         if not strategies.asks_a_model(chunker, meta, collection) and (sources or not hasattr(chunker, "estimate")):
             return None
-        labels = Labels(tags=tuple(tags), folder=folder, meta=meta)
+        labels = Labels(tags=_tags(tags), folder=folder, meta=meta)
         found = self._parsed(sources, collection, labels) if sources else self._stored()
         return strategies.cost_of(chunker, found)
 
@@ -249,7 +249,7 @@ class Contents(Viewed):
 
     def documents(self, where: str | Filter = "", *, collection: str | None = None) -> list[Record]:
         """The documents that a filter allows."""
-        asked = parse(where) if isinstance(where, str) else where
+        asked = where if isinstance(where, Filter) else parse(where)
         if collection is not None:
             asked = conjoin(asked, Compare("collection", "=", collection))
         return self.catalog.records(conjoin(self.scope, asked))
@@ -258,6 +258,15 @@ class Contents(Viewed):
 def uris_of(given: str) -> tuple[str, str]:
     """What a person may have meant: the name as it is, or a path from here."""
     return given, Path(given).absolute().as_posix()
+
+
+def _tags(given: Sequence[str]) -> tuple[str, ...]:
+    """A text is a sequence of texts too, but nobody means its letters."""
+    if isinstance(given, str):
+        raise UsageError(f"tags is a list of texts, got the text {given!r}; write [{given!r}]")
+    if any(not tag.strip() for tag in given):
+        raise UsageError(f"a tag is one word or more, got {list(given)!r}; leave the blank one out")
+    return tuple(given)
 
 
 def _now() -> str:

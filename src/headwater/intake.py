@@ -91,6 +91,7 @@ class Intake:
         """
         if not sources:
             raise UsageError("nothing to add: name at least one file or folder")
+        _check_collection(collection)
         started = time.perf_counter()
         before = dict(self.catalog.stamps(self.owner, collection))
         scanned: dict[str, Change] = {}
@@ -135,6 +136,7 @@ class Intake:
 
     def add_blob(self, blob: Blob, *, collection: str, labels: Labels, dry_run: bool = False) -> Report:
         """Add one document whose bytes are at hand; the same bytes under the same uri are no work."""
+        _check_collection(collection)
         started = time.perf_counter()
         uri = blob.uri
         change = Change(uri=uri, kind="put", owner=self.owner, collection=collection, labels=labels, payload=blob)
@@ -263,6 +265,11 @@ class Intake:
             return False
         record = self.catalog.record(known.id)
         return record is not None and PART_OF in record.meta
+
+
+def _check_collection(name: str) -> None:
+    if not name.strip():
+        raise UsageError(f"a collection needs a name, got {name!r}; leave it out for 'default'")
 
 
 def _is_known(change: Change, known: Record | None) -> bool:

@@ -43,6 +43,8 @@ class Origins:
 
     def open(self, given: str, labels: Labels, collection: str) -> Opened:
         """The source for what was named; raises NotFound or UsageError where there is none."""
+        if not given:  # as a variable of a shell that is not set: the current folder is not what was meant
+            raise UsageError("a source is a file, a folder or an address, got ''; the current folder is '.'")
         if given.lower().startswith(PAGES):
             return self._page(given, labels, collection)
         if "://" in given:

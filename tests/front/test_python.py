@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.errors import NotFound, UsageError
+from headwater.errors import FilterError, NotFound, SettingError, UsageError
 from headwater.testing.command import headwater as command
 from headwater.types import Document, Labels
 
@@ -175,15 +175,41 @@ def test_accents_are_typed_or_left_out(tmp_path: Path) -> None:
         assert "ten" in kb.ask("When does the ferry to Sao Paulo leave?").text
 
 
+def test_a_config_takes_plain_values_over_a_preset(tmp_path: Path) -> None:
+    with headwater.open(tmp_path / "kb", config=headwater.Config({"retrieve.top_n": 1})) as kb:
+        kb.add_text("The ferry leaves at nine.", uri="a")
+        kb.add_text("The ferry leaves at ten.", uri="b")
+        assert len(kb.search("ferry")) == 1
+        assert kb.options.rerank == "builtin", "as with the default preset"
+    fast = headwater.Config({"preset": "fast", "tokens.dictionary": ["青砚河"]})
+    with headwater.open(tmp_path / "kb", config=fast) as kb:
+        assert len(kb.search("ferry")) == 2 and kb.options.candidates == 30
+    for wrong, words in (({"retrieve.top_m": 1}, "top_n"), ({"retrieve.top_n": "1"}, "int"), ({"preset": "x"}, "fast")):
+        with pytest.raises(SettingError, match=words):
+            headwater.Config(wrong)
+
+
 def test_wrong_calls_say_so(tmp_path: Path) -> None:
     with headwater.open(tmp_path / "kb") as kb:
         kb.add_text("something", uri="a")
+        with pytest.raises(UsageError, match="current folder"):
+            kb.add("")
+        with pytest.raises(UsageError, match=r"write \['hr'\]"):
+            kb.add(tmp_path, tags="hr")
         with pytest.raises(UsageError, match="at least one file"):
             kb.add()
         with pytest.raises(UsageError, match="top_m"):
             kb.search("x", options={"top_m": 3})
+        with pytest.raises(FilterError, match="a filter is a text"):
+            kb.search("x", where={"tag": "hr"})
+        with pytest.raises(FilterError, match="a filter is a text"):
+            kb.documents({"tag": "hr"})
+        with pytest.raises(UsageError, match="a query is a text, got None"):
+            kb.ask(None)
         with pytest.raises(NotFound, match="nobody"):
             kb.document("nobody")
         assert kb.search("nothing of the kind, zebra").hits is not None
     with pytest.raises(NotFound, match="headwater add"):
         headwater.open(tmp_path / "none", create=False)
+    with pytest.raises(UsageError, match="current one"):
+        headwater.open("")

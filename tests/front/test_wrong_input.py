@@ -35,6 +35,15 @@ def intact(home: Path) -> bool:
         (("search", ""), 2, ("at least one word",)),
         (("search", "   "), 2, ("at least one word",)),
         (("ask", ""), 2, ("at least one word",)),
+        (("add", ""), 2, ("the current folder is '.'",)),
+        (("watch", ""), 2, ("'' is no folder",)),
+        (("copy", "--to", ""), 2, ("'' is no folder",)),
+        (("search", "x", "--where", "date >= 2025/01/31"), 2, ("2025-01-31", "character 9")),
+        (("search", "x", "--where", "tag = hr and updated < yesterday"), 2, ("yesterday", "a date such as")),
+        (("add", "https://example.org/feed", "--every", "often"), 2, ("often", "6h")),
+        (("add", "a.md", "--collection", " "), 2, ("a collection needs a name",)),
+        (("add", "-", "--collection", ""), 2, ("a collection needs a name",)),
+        (("add", "a.md", "--tag", ""), 2, ("a tag is one word or more",)),
         (("search", "x", "--where", "tag = "), 2, ("tag", "expected")),
         (("search", "x", "--where", "tag ~ 3"), 2, ("~",)),
         (("search", "x", "--preset", "turbo"), 2, ("turbo", "balanced")),
@@ -62,6 +71,8 @@ def test_no_knowledge_base(tmp_path: Path) -> None:
     assert outcome.code == 2
     assert "headwater add" in outcome.error
     assert not (tmp_path / "none").exists(), "looking makes nothing"
+    unset = headwater("add", __file__, "--home", "", folder=tmp_path)
+    assert unset.code == 2 and "'' is no folder" in unset.error and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

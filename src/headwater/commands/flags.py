@@ -17,9 +17,12 @@ MMR_LAMBDA = 0.7
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]
-    """A time such as 200ms, 1.5s or 2 (seconds), in seconds."""
+    """A time such as 200ms, 1.5s or 2 (seconds), in seconds; `such_as` is what an error proposes."""
 
     name = "time"
+
+    def __init__(self, such_as: str = "200ms, 1.5s or 2") -> None:
+        self.such_as = such_as
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
         """Refuse what is no time, and no time at all."""
@@ -28,14 +31,25 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
         found = _DURATION.fullmatch(str(value).lower())
         seconds = float(found[1]) * _SECONDS[found[2] or "s"] if found else 0.0
         if seconds <= 0:
-            self.fail(f"{value!r} is no time above 0; write 200ms, 1.5s or 2", param, context)
+            self.fail(f"{value!r} is no time above 0; write {self.such_as}", param, context)
         return seconds
 
 
+class Folder(click.Path):
+    """A folder by its path. An empty text is none: a variable of a shell was not set."""
+
+    def __init__(self, *, file_okay: bool = False) -> None:
+        super().__init__(path_type=Path, file_okay=file_okay)
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        """Refuse nothing at all, which paths take for the current folder."""
+        if value == "":
+            self.fail("'' is no folder; the current one is '.'", param, context)
+        return super().convert(value, param, context)
+
+
 _KNOWN = {
-    "home": click.option(
-        "--home", type=click.Path(path_type=Path, file_okay=False), help="Folder of the knowledge base."
-    ),
+    "home": click.option("--home", type=Folder(), help="Folder of the knowledge base."),
     "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     "collection": click.option("--collection", metavar="NAME", help="Only this collection."),
     "folder": click.option("--folder", metavar="F", help="Only this folder and those in it."),

@@ -54,7 +54,9 @@ def _open(home: Path | None, *, create: bool = False, preset: str | None = None)
 )
 @click.option("--prune", is_flag=True, help="Remove what is gone from the named folders, lists and sitemaps.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; do nothing.")
-@click.option("--every", type=Duration(), metavar="TIME", help="Look at the named addresses this often, e.g. 6h.")
+@click.option(
+    "--every", type=Duration("30m, 6h or 1d"), metavar="TIME", help="Look at the named addresses this often, e.g. 6h."
+)
 @options("preset", "home", "json")
 def add(
     *,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.commands.flags import options
+from headwater.commands.flags import Folder, options
 
 if TYPE_CHECKING:
     from headwater.comparing import Named
@@ -84,7 +84,7 @@ def unpack(
 
 
 @click.command()
-@click.option("--to", "target", type=click.Path(path_type=Path, file_okay=False), required=True, help="The other home.")
+@click.option("--to", "target", type=Folder(), required=True, help="The other home.")
 @options("home", "json")
 def copy(*, target: Path, home: Path | None, as_json: bool) -> None:
     """Copy every document into another home, whatever their catalogs are. Nothing is read or embedded again.

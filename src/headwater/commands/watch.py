@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.commands.flags import options
+from headwater.commands.flags import Folder, options
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
@@ -24,7 +24,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, metavar="DIR…", type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, metavar="DIR…", type=Folder(file_okay=True))
 @click.option("--collection", default="default", show_default=True, metavar="NAME", help="Where the documents go.")
 @click.option("--tag", "tags", multiple=True, metavar="T", help="Tag every document; may be repeated.")
 @click.option("--folder", default="", metavar="F", help="File every document under this folder.")

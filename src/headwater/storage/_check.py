@@ -163,7 +163,7 @@ def mend(db: Connection) -> None:
 
 
 def _unreadable(db: Connection) -> set[int]:
-    """The versions that have text which is no text any more. A database looks after its pages, not after what they say."""
+    """The versions whose text is none any more: a database looks after its pages, not after what they say."""
     found = set()
     for id, body in db.stream("select id, body from text"):
         try:
