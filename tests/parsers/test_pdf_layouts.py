@@ -272,6 +272,35 @@ def test_a_table_that_goes_on_over_the_page_is_one_and_its_header_stands_once() 
     assert caption.about == block.span
 
 
+@pytest.mark.parametrize("footer", [True, False])
+@pytest.mark.parametrize("grid", [True, False])
+@pytest.mark.parametrize("pages", [3, 9])
+def test_rows_at_the_edge_of_the_page_are_no_headers_or_footers(pages: int, grid: bool, footer: bool) -> None:
+    # Where each page ends with a row like `PN-0033 | pcs | 231`, only its numbers differ from the row there before.
+    count = 46 * pages
+    rows = [["Part", "Unit", "Count"], *([f"PN-{number:04d}", "pcs", f"{number * 7}"] for number in range(count))]
+    style = GRID if grid else [("FONTSIZE", (0, 0), (-1, -1), 9)]
+    stream = io.BytesIO()
+    template = BaseDocTemplate(stream, pagesize=A4)
+
+    def decorate(canvas: Canvas, template: BaseDocTemplate) -> None:
+        if footer:
+            canvas.setFont("Helvetica", 8)
+            canvas.drawString(56, 24, f"Stock list 2025, page {template.page} of {pages}")
+            canvas.drawRightString(WIDTH - 56, 24, "12 May 2025")
+
+    frame = Frame(56, 40, WIDTH - 112, HEIGHT - 70, 0, 0, 0, 0)
+    template.addPageTemplates([PageTemplate(frames=[frame], onPage=decorate)])
+    template.build([Table(rows, colWidths=[100, 80, 80], style=style)])
+    document = parse(stream.getvalue())
+    assert len(document.page_starts) >= pages
+    words = document.text.split()
+    assert [number for number in range(count) if f"PN-{number:04d}" not in words] == []
+    assert [number for number in range(count) if f"{number * 7}" not in words] == []
+    assert words.count("pcs") == count
+    assert "Stock" not in document.text and "May" not in document.text
+
+
 def test_a_table_without_rules_is_seen_by_its_gaps() -> None:
     rows = [["Month", "Rain mm", "Days"], ["January", "80.5", "12"], ["February", "61.0", "9"], ["March", "7.2", "3"]]
     style = [("ALIGN", (1, 0), (-1, -1), "RIGHT"), ("FONTSIZE", (0, 0), (-1, -1), 9)]

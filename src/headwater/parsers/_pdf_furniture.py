@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,9 @@ _STEP: Final = 4.0
 _SMALLER: Final = 0.85
 _HIGHER: Final = 0.1
 _NUMBERS: Final = re.compile(r"\d+|(?<![^\W\d_])[ivxlcdm]+(?![^\W\d_])", re.IGNORECASE)
+# A line with more numbers is a row of figures; only one of the first may be the page's.
+_MAX_NUMBERS: Final = 8
+_MAX_DIGITS: Final = 9  # no page's number has more
 _PAGE_NUMBER: Final = re.compile(
     r"(?:page|p\.|seite|第)?\s*[-–—]?\s*(?:\d{1,5}|[ivxlcdm]{1,8})\s*[-–—]?\s*"
     r"(?:页|頁|(?:of|/|von|de|共)\s*(?:共\s*)?\d{1,5}\s*(?:页|頁)?)?",
@@ -45,7 +49,7 @@ class Furniture:
                 continue
             self._pages += 1
             edge = list(_edge_lines(page))
-            self._texts.update({(_words(line.text), _height(line, page)) for line in edge})
+            self._texts.update({(words, _height(line, page)) for line in edge for words in _readings(line, page)})
             self._places.update({(_height(line, page), line.size) for line in edge})
         self._has_body = self._has_body or any(len(self._at_edges(page)) < len(page.lines) for page in pages)
 
@@ -58,36 +62,53 @@ class Furniture:
         return [line for line in page.lines if id(line) not in edge]
 
     def _at_edges(self, page: Page) -> set[int]:
-        return {id(line) for line in _edge_lines(page) if self._is_furniture(line, page)}
+        edge = [line for line in _edge_lines(page) if self._is_furniture(line, page)]
+        ids = {id(line) for line in edge}
+        # What repeats beside words that do not is a cell of a table that goes on for pages: a unit, a name, a number.
+        return {
+            id(line)
+            for line in edge
+            if self._is_page_number(line, page) or all(id(other) in ids for other in _beside(line, page))
+        }
 
     def _is_furniture(self, line: Line, page: Page) -> bool:
-        if _PAGE_NUMBER.fullmatch(line.text.strip()):
-            if _is_mark(line, page):
-                return False
-            if _is_outermost(line, page):
-                return True
-        height = _height(line, page)
-        repeats = sum(self._texts[_words(line.text), height + step] for step in (-1, 0, 1))
-        enough = min(_REPEATS, max(2, self._pages))
-        if repeats >= enough and repeats >= _SHARE * self._pages:
+        if self._is_page_number(line, page):
             return True
+        if _PAGE_NUMBER.fullmatch(line.text.strip()) and _is_mark(line, page):
+            return False
+        repeats = self._repeats(line, page)
+        if self._is_often(repeats):
+            return True
+        height = _height(line, page)
         place = sum(self._places[height + step, line.size] for step in (-1, 0, 1))
         return (
-            (repeats > 1 or _is_beside_number(line, page))
+            (repeats > 1 or any(self._is_page_number(other, page) for other in _beside(line, page)))
             and self._pages >= 2 * _REPEATS
             and place >= _BAND_SHARE * self._pages
             and _is_outermost(line, page)
         )
 
+    def _is_page_number(self, line: Line, page: Page) -> bool:
+        """Whether it is the number of the page: alone in its row, or counting along with the pages."""
+        return (
+            _PAGE_NUMBER.fullmatch(line.text.strip()) is not None
+            and not _is_mark(line, page)
+            and _is_outermost(line, page)
+            and (not _beside(line, page) or self._is_often(self._repeats(line, page)))
+        )
 
-def _is_beside_number(line: Line, page: Page) -> bool:
-    """Whether the number of the page stands in the same row."""
-    return any(
-        other is not line
-        and line.area.top < other.area.middle < line.area.bottom
-        and _PAGE_NUMBER.fullmatch(other.text.strip())
-        for other in page.lines
-    )
+    def _repeats(self, line: Line, page: Page) -> int:
+        """On how many pages it stands at this height."""
+        height = _height(line, page)
+        return max(sum(self._texts[words, height + step] for step in (-1, 0, 1)) for words in _readings(line, page))
+
+    def _is_often(self, repeats: int) -> bool:
+        return repeats >= min(_REPEATS, max(2, self._pages)) and repeats >= _SHARE * self._pages
+
+
+def _beside(line: Line, page: Page) -> list[Line]:
+    """What stands in the same row."""
+    return [other for other in page.lines if other is not line and line.area.top < other.area.middle < line.area.bottom]
 
 
 def _is_mark(line: Line, page: Page) -> bool:
@@ -114,8 +135,18 @@ def _height(line: Line, page: Page) -> int:
     return -round((page.height - line.area.middle) / _STEP) - 2
 
 
-def _words(text: str) -> str:
-    return _NUMBERS.sub("#", text.strip())
+def _readings(line: Line, page: Page) -> set[str]:
+    """The words of a line as they would be on another page: all the same, or one of its numbers counting the pages.
+
+    Other numbers that change from page to page are no furniture: they are the rows of a table.
+    """
+    text = line.text.strip()
+    readings = {text}
+    for found in itertools.islice(_NUMBERS.finditer(text), _MAX_NUMBERS):
+        number = found.group()[:_MAX_DIGITS]
+        counted = f"{int(number) - page.number:+d}" if number.isdecimal() else ""
+        readings.add(f"{text[: found.start()]}#{counted}{text[found.end() :]}")
+    return readings
 
 
 def _is_outermost(line: Line, page: Page) -> bool:
