@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater import config as settings
+from headwater.characters import composed
 from headwater.contents import Contents, uris_of
 from headwater.errors import NotFound, UsageError
 from headwater.filters import ALL, And, Compare, Filter, Has, Not, conjoin, parse, within
@@ -97,7 +98,7 @@ class KnowledgeBase(Contents):
         only = _collection_of(asked)
         own = self.config.of_collection(only) if only is not None else {}
         chosen = settings.with_options(self.options, {**own, **(options or {})})
-        return Query(text=text, where=asked, scope=scope, options=chosen)
+        return Query(text=composed(text), where=asked, scope=scope, options=chosen)
 
     def search(
         self,

@@ -42,6 +42,9 @@ _LOOKALIKES: Final = dict(zip("‐‑‒–−‘’ʼ", "-----'''", strict=True
 # Latin letters with a stroke, which is no accent to Unicode, and the i that lacks its dot.
 _STROKES: Final = dict(zip("øłđðħŧı", "olddhti", strict=True))
 
+# A letter with its accents behind it, as some systems write the names of files; kana with their marks; Korean letters.
+_IN_PARTS: Final = re.compile("[^\\W\\d_][\u0300-\u036f\u3099\u309a]+|[\u1100-\u11ff]+")
+
 # What the middle one of three characters is good for.
 GRAM, HAN_TEXT, WORD_TEXT, WORD_CHAR, CODE_SEED, CODE_CHAR, SCRIPT_CHAR, HAN_CHAR = (1 << bit for bit in range(8))
 
@@ -127,6 +130,13 @@ def _use(before: int, kind: int, after: int) -> int:
         | SCRIPT_CHAR * (kind in (SCRIPT, BREAK))
         | HAN_CHAR * (kind in (_HAN, BREAK))
     )
+
+
+def composed(text: str) -> str:
+    """The text with every letter and its accents as one character, where there is one. Nothing else is changed."""
+    if unicodedata.is_normalized("NFC", text):
+        return text
+    return _IN_PARTS.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
 
 
 @cache

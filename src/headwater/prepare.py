@@ -14,6 +14,7 @@ from hashlib import blake2b
 from time import perf_counter
 
 from headwater.attach import COUNT, attached, own_title, parts_of, removal, whole_of
+from headwater.characters import composed
 from headwater.doctor import examine
 from headwater.errors import BackendError, EmptyDocument, SourceError
 from headwater.filters import Value
@@ -306,7 +307,7 @@ def labelled(document: Document, change: Change) -> Document:
         uri=change.uri,
         owner=change.owner,
         collection=change.collection,
-        title=labels.title or own_title(document, change) or change.uri,
+        title=composed(labels.title or own_title(document, change) or change.uri),
         tags=tuple(dict.fromkeys((*labels.tags, *document.tags))),
         folder=labels.folder or document.folder,
         content_type=labels.content_type or document.content_type,

@@ -19,7 +19,7 @@ from functools import cache, cached_property
 from types import ModuleType
 from typing import Final, Literal, NamedTuple
 
-from headwater.characters import CJK_CHAR, HAN_RANGES, SCRIPT_RANGES
+from headwater.characters import CJK_CHAR, HAN_RANGES, SCRIPT_RANGES, composed
 from headwater.scanning import MAX_CODE_CHARS, Term, fold, scanner
 
 __all__ = [
@@ -114,7 +114,7 @@ class Cutter:
         `once` leaves a pair out that is also a word of the same text: nearly half of them, for whoever looks for a pair
         among the words as well.
         """
-        seen = self._scanner.scan(texts)
+        seen = self._scanner.scan([composed(text) for text in texts])
         return seen.lanes(_jieba().cut_for_search(seen.han) if seen.han else (), once=once)
 
     def stem(self, word: str) -> str:
@@ -124,7 +124,7 @@ class Cutter:
     def query(self, text: str) -> QueryLanes:
         """The terms of a query, with a phrase for each word of the dictionary in it."""
         phrases: list[list[str]] = []
-        for _, _, word in self._known(fold(text)):
+        for _, _, word in self._known(fold(composed(text))):
             words, grams, codes = self.cut(word)
             # A single character is a gram only where it stands alone, so it says nothing about the word.
             pairs = [gram for gram in grams if len(gram) > 1]

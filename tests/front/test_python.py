@@ -189,6 +189,22 @@ def test_a_config_takes_plain_values_over_a_preset(tmp_path: Path) -> None:
             headwater.Config(wrong)
 
 
+def test_names_and_text_with_accents_apart_are_found(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    # As some systems write the names of files, and what is copied from them.
+    (notes / "Zu\u0308rich.md").write_text("Where the offices are.\n", encoding="utf-8")
+    (notes / "hours.txt").write_text("The cafe\u0301 opens at nine.\n", encoding="utf-8")
+    with headwater.open(tmp_path / "kb") as kb:
+        kb.add(notes)
+        for asked in ("Zurich", "Zürich", "Zu\u0308rich"):
+            assert [hit.title for hit in kb.search(asked, mode="keyword")] == ["Zürich"]
+        for asked in ("café", "cafe\u0301"):
+            (hit,) = kb.search(asked, mode="substring")
+            assert kb.document(hit.document_id).text[slice(*hit.chunk.span)] == "The café opens at nine."
+        assert kb.ask("When does the cafe\u0301 open?").citations[0].quote == "The café opens at nine."
+
+
 def test_wrong_calls_say_so(tmp_path: Path) -> None:
     with headwater.open(tmp_path / "kb") as kb:
         kb.add_text("something", uri="a")

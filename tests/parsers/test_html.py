@@ -378,3 +378,9 @@ def test_what_lies_deep_is_read_and_what_lies_deeper_is_not_lost_in_silence() ->
 def test_an_article_that_nobody_sees_is_not_the_content() -> None:
     page = parse(f"<template><article><p>{WORDS}</p></article></template><p>{SENTENCE * 3}</p>")
     assert SENTENCE in page.text and WORDS.strip() not in page.text
+
+
+def test_soft_hyphens_and_accents_written_as_entities_are_what_is_seen() -> None:
+    page = "<h1>Do&shy;nau</h1><p>Co&shy;oper&shy;ation in Zu&#776;rich of zero&#8203;width.</p>"
+    document = HtmlParser().parse(Blob(uri="a.html", data=page.encode(), mime="text/html"))
+    assert document.text == "# Donau\n\nCooperation in Zürich of zerowidth."

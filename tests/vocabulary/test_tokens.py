@@ -121,6 +121,13 @@ def test_other_scripts_are_words() -> None:
     assert CUTTER.cut("Ещё ПРИВЕТ, café हिन्दी مرحبا 🙂").words == ["ещё", "привет", "cafe", "हिन्दी", "مرحبا"]
 
 
+def test_accents_behind_their_letters_are_cut_like_letters_with_accents() -> None:
+    apart = "Re\u0301sume\u0301s in Zu\u0308rich, \u30cf\u309a\u30f3"
+    assert CUTTER.cut(apart) == CUTTER.cut("Résumés in Zürich, パン")
+    assert CUTTER.query(apart) == CUTTER.query("Résumés in Zürich, パン")
+    assert CUTTER.with_accents.cut(apart).words[0] == "résumé"
+
+
 def test_accents_make_no_difference_but_where_they_are_kept() -> None:
     assert CUTTER.cut("Résumés in Zürich").words == CUTTER.cut("resumes in zurich").words == ["resum", "in", "zurich"]
     assert CUTTER.with_accents.cut("Résumés in Zürich").words == ["résumé", "in", "zürich"]

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Final
 
 from headwater.errors import SourceError
+from headwater.parsers._seen import as_seen
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -151,7 +152,7 @@ def _read(data: bytes, encoding: str, *, guessed: bool) -> Decoded:
     if "\0" in text:
         problems.append(f"{text.count(chr(0))} zero characters are shown as \ufffd")
         text = text.replace("\0", "\ufffd")
-    return Decoded(_NEWLINE.sub("\n", text) if "\r" in text else text, name, tuple(problems))
+    return Decoded(as_seen(_NEWLINE.sub("\n", text) if "\r" in text else text), name, tuple(problems))
 
 
 def _wide(head: bytes, *, zeros: bool) -> str:

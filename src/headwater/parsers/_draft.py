@@ -12,6 +12,7 @@ from typing import Final
 
 from headwater.errors import SourceError
 from headwater.parsers._outline import Heading, sections
+from headwater.parsers._seen import as_seen
 from headwater.types import Block, Kind, Section, Span
 
 PATH_JOINT: Final = " > "
@@ -28,12 +29,12 @@ _SPACES: Final = re.compile(r"\s+")
 
 def one_line(text: str) -> str:
     """The text without line ends: what a cell of a table or a title is."""
-    return _UNSTORABLE.sub("\ufffd", _SPACES.sub(" ", text).strip())
+    return _UNSTORABLE.sub("\ufffd", _SPACES.sub(" ", as_seen(text)).strip())
 
 
 def plain_lines(text: str) -> str:
     """The text with nothing but `\\n` at the end of a line, without blanks before it and around the whole."""
-    text = _UNSTORABLE.sub("\ufffd", _LINE_END.sub("\n", text.replace("\r\n", "\n")))
+    text = _UNSTORABLE.sub("\ufffd", _LINE_END.sub("\n", as_seen(text).replace("\r\n", "\n")))
     return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n").rstrip()
 
 

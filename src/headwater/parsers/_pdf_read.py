@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from headwater.characters import composed
 from headwater.parsers._pdf_shapes import UPRIGHT, Area, Line, Page, Word, make_line
 
 # Device units per point: PDFium rounds to whole ones.
@@ -182,7 +183,7 @@ def _pieces(raw: Any, textpage: Any, turn: Turn) -> Iterator[_Piece]:
         placed(textpage, start, matrix)
         size = sized(textpage, start) * math.hypot(matrix.c, matrix.d)
         towards = _quarter(a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b)
-        words = _FORMS.sub(_plain_form, _UNSEEN.sub("", found.group()))
+        words = composed(_FORMS.sub(_plain_form, _UNSEEN.sub("", found.group())))
         if not words or not size or not math.isfinite(size):
             continue
         yield _Piece(

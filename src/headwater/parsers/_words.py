@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from headwater.parsers._seen import as_seen
+
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 else:
@@ -40,7 +42,7 @@ def is_unread(element: Element) -> bool:
 
 def one_blank(words: str) -> str:
     """Runs of blanks made one, and none between Chinese characters that a line end parts."""
-    return _BLANKS.sub(" ", _CJK_BREAK.sub("", words))
+    return _BLANKS.sub(" ", _CJK_BREAK.sub("", as_seen(words)))
 
 
 def is_power(element: Element) -> bool:
