@@ -228,8 +228,8 @@ def test_cells_that_span_are_filled() -> None:
         "<tr><td rowspan=2>甲</td><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></table>"
     )
     document = parse(page(table))
-    assert document.text == "| 城市 | 水位 早 | 晚 |\n| 甲 | 1 | 2 |\n| 甲 | 3 | 4 |"
-    assert document.blocks[0].header == "城市 | 水位 早 | 晚"
+    assert document.text == "| 城市 | 水位 早 | 水位 晚 |\n| 甲 | 1 | 2 |\n| 甲 | 3 | 4 |"
+    assert document.blocks[0].header == "城市 | 水位 早 | 水位 晚"
 
 
 def test_captions_that_are_only_paragraphs() -> None:

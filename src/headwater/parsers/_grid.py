@@ -1,6 +1,7 @@
 """A table of HTML -> its rows of cells, or nothing where it only arranges a page.
 
-A cell that spans rows is repeated in each, so that every row can be read alone; one that spans columns fills the first.
+A cell that spans rows is repeated in each, so that every row can be read alone; one that spans columns fills the first,
+and among the names of columns is a part of each of theirs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Cell:
 
     text: str
     links: tuple[tuple[str, str], ...] = ()
+    across: str = ""  # what the cell says that spans this column too, from further left
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def _rows(table: Element) -> tuple[list[list[Cell]], int]:
             if high > 1:
                 below[len(row)] = (high - 1, made)
             row.append(made)
-            row += [Cell("")] * (wide - 1)
+            row += [Cell("", across=made.text)] * (wide - 1)
         _carry(row, below)
         taken += len(row)
         if any(cell.text for cell in row):
@@ -129,5 +131,7 @@ def _unmarked_header(rows: list[list[Cell]]) -> int:
 
 
 def _together(column: tuple[Cell, ...]) -> str:
-    """The name of a column that stands in several rows."""
-    return " ".join(dict.fromkeys(cell.text for cell in column if cell.text))
+    """The name of a column that stands in several rows: under a name that spans columns each has that and its own."""
+    if not any(cell.text for cell in column):
+        return ""
+    return " ".join(dict.fromkeys(filter(None, (cell.text or cell.across for cell in column))))
