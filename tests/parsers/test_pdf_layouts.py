@@ -272,6 +272,30 @@ def test_a_table_that_goes_on_over_the_page_is_one_and_its_header_stands_once() 
     assert caption.about == block.span
 
 
+@pytest.mark.parametrize("tall", [True, False])
+def test_names_that_span_columns_are_part_of_the_names_below(tall: bool) -> None:
+    rows = [
+        ["Region" if tall else "", "2024", "", "2025", ""],
+        ["" if tall else "Region", "Plan", "Actual", "Plan", "Actual"],
+        ["North", "10", "11", "12", "13"],
+        ["South", "20", "21", "22", "23"],
+    ]
+    style = [*GRID, ("SPAN", (1, 0), (2, 0)), ("SPAN", (3, 0), (4, 0)), *([("SPAN", (0, 0), (0, 1))] * tall)]
+    data = pdf([Paragraph(prose(1), BODY), Table(rows, colWidths=[60] * 5, style=style)])
+    document = PdfParser().parse(Blob(uri="budget.pdf", data=data))  # a tall cell is in no row of PDFium's own text
+    (block,) = (block for block in document.blocks if block.kind == "table")
+    assert block.header == "Region | 2024 / Plan | 2024 / Actual | 2025 / Plan | 2025 / Actual"
+    assert document.coverage["tables_without_header"] == 0
+
+
+def test_a_title_inside_of_a_table_is_no_column() -> None:
+    rows = [["Levels in metres", "", ""], ["Gate", "Meaning", "Level"], ["Lower", "opens", "3.2"]]
+    rows.append(["Upper", "opens", "4.1"])
+    document = parse(pdf([Paragraph(prose(1), BODY), Table(rows, style=[*GRID, ("SPAN", (0, 0), (2, 0))])]))
+    (block,) = (block for block in document.blocks if block.kind == "table")
+    assert block.header == "Gate | Meaning | Level"
+
+
 @pytest.mark.parametrize("footer", [True, False])
 @pytest.mark.parametrize("grid", [True, False])
 @pytest.mark.parametrize("pages", [3, 9])

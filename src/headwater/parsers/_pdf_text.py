@@ -124,10 +124,12 @@ def _blocks(paragraphs: Sequence[Paragraph], spans: Sequence[Span], headings: se
 
 
 def header_of(paragraph: Paragraph) -> str:
-    """The column names of a table: its first row, where that reads like names."""
+    """The column names of a table: its first row, where that reads like names, and the second where it groups those."""
     if paragraph.table is None:
         return ""
     first, *others = (row.cells for row in paragraph.table.rows)
+    if paragraph.table.ruled and (names := _grouped(first, others)):
+        return " | ".join(names)
     named = [cell for cell in first if cell]
     if any(map(_is_number, named)) or len(named) * 2 < len(first):
         return ""
@@ -137,6 +139,27 @@ def header_of(paragraph: Paragraph) -> str:
     ):
         return ""
     return " | ".join(first)
+
+
+def _grouped(above: Sequence[str], below: Sequence[Sequence[str]]) -> list[str]:
+    """`2025 / Plan` for a column `Plan` under a name that spans several; nothing where the first row groups none.
+
+    What stands in the first row alone is the title of the table.
+    """
+    if len(below) < 2:
+        return []
+    second, *others = below
+    groups = [cell for cell in above if cell]
+    spanned = [place for place, cell in enumerate(above) if not cell and second[place] and any(above[:place])]
+    values = [place for place, cell in enumerate(second) if cell and any(_is_number(row[place]) for row in others)]
+    if not spanned or not values or any(map(_is_number, (*groups, *second))):
+        return []
+    names, group = [], ""
+    for upper, lower in zip(above, second, strict=True):
+        group = upper or group
+        joined = f"{group} / {lower}" if group and lower and len(groups) > 1 else lower or upper
+        names.append(joined)
+    return names if all(names) and len(set(names)) == len(names) else []
 
 
 def _is_number(cell: str) -> bool:
