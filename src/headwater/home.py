@@ -355,6 +355,7 @@ class Home:
             embedder=side.embedder,
             space=side.space,
             read=self.origins.read,
+            instead=self.origins.instead,
             parser=self.parsers.named,
             # A slow or paid embedder says after how many texts its work should be safe.
             batch_chunks=min(ingest.batch_chunks, getattr(side.embedder, "commit_texts", ingest.batch_chunks)),

@@ -82,6 +82,7 @@ class Indexer:
         parser: Callable[[str], Parser],
         batch_chunks: int = 15_000,
         space: Space | None = None,
+        instead: Callable[[Change, str], Blob | None] = lambda *_: None,
     ) -> None:
         self.catalog, self.text, self.vectors = catalog, text, vectors
         self.chunker, self.embedder, self.read, self.parser = chunker, embedder, read, parser
@@ -90,7 +91,9 @@ class Indexer:
         # likes. Without it, all the work is done as fast as can be.
         self.rest: Callable[[float], None] | None = None
         self.stages, self._chunks = Stages(), 0
-        self._prepare = Preparation(catalog=catalog, read=read, parser=parser, cut=self.cut, stages=self.stages)
+        self._prepare = Preparation(
+            catalog=catalog, read=read, parser=parser, cut=self.cut, stages=self.stages, instead=instead
+        )
 
     @property
     def unwanted(self) -> Unwanted:

@@ -89,16 +89,30 @@ class Origins:
         """The bytes of a change. A page that a list named and that cannot be had is what the list says of it."""
         if not change.uri.startswith(PAGES):
             return self._reader.read(change.uri)
-        from headwater.sources._stand_in import LISTED_IN, says_nothing, stand_in
+        from headwater.sources._stand_in import says_nothing
 
-        if LISTED_IN not in change.labels.meta:
-            return self.read_page(change.uri)
         try:
             blob = self.read_page(change.uri)
             self.refuse(blob.mime)
         except SourceError as error:
-            return stand_in(change, str(error))
-        return stand_in(change, "the page holds no text") if says_nothing(blob) else blob
+            instead = self.instead(change, str(error))
+            if instead is None:
+                raise
+            return instead
+        return (self.instead(change, "the page holds no text") if says_nothing(blob) else None) or blob
+
+    def instead(self, change: Change, reason: str) -> Blob | None:
+        """What a list says of a page that cannot be had or read; none where no list named it, or it was read before.
+
+        A site that is away for an hour must not take away what its pages said.
+        """
+        if not change.uri.startswith(PAGES):
+            return None
+        from headwater.sources._stand_in import DEAD_LINK, LISTED_IN, stand_in
+
+        known = self.catalog.record(document_id(change.owner, change.collection, change.uri))
+        was_read = known is not None and known.chunks > 0 and DEAD_LINK not in known.meta
+        return None if was_read or LISTED_IN not in change.labels.meta else stand_in(change, reason)
 
     def read_page(self, uri: str) -> Blob:
         """The bytes of a page."""

@@ -87,11 +87,18 @@ class _Begun:
     content_hash: str = ""
     parsing: Future[tuple[Document, float]] | None = None
     end: Callable[[Blob], None] | None = None  # stops a parser that runs elsewhere
+    stands_in: bool = False  # the blob is not what the source gave
 
     @property
     def is_ready(self) -> bool:
         """Whether its turn can come without waiting."""
         return self.parsing is None or self.parsing.done()
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether these bytes were read before, and well."""
+        known = self.known
+        return known is not None and known.content_hash == self.content_hash and known.state == "completed"
 
     def give_up(self) -> None:
         """End whatever parses it; when this returns, nothing does."""
@@ -102,7 +109,10 @@ class _Begun:
 
 
 class Preparation:
-    """Prepares changes for one indexer. `cut` makes a version of a document that is text already."""
+    """Prepares changes for one indexer. `cut` makes a version of a document that is text already.
+
+    `instead` has what to store in place of a document that could not be read, for the reason given, or nothing.
+    """
 
     def __init__(
         self,
@@ -112,7 +122,9 @@ class Preparation:
         parser: Callable[[str], Parser],
         cut: Callable[[Change, Document, str], Version],
         stages: Stages,
+        instead: Callable[[Change, str], Blob | None] = lambda *_: None,
     ) -> None:
+        self.instead = instead
         self.catalog, self.read, self.parser, self.cut, self.stages = catalog, read, parser, cut, stages
         self.count = 0  # of the documents that came out
         self.unwanted, self.halted = Unwanted(), False
@@ -201,12 +213,16 @@ class Preparation:
             return step(begun)
         except (BackendError, NotWanted):
             raise
-        except EmptyDocument as error:
+        except SourceError as error:
+            if begun.blob is not None and not begun.stands_in and (instead := self.instead(change, str(error))):
+                begun.blob, begun.parsing, begun.stands_in = instead, None, True
+                begun.content_hash = content_hash(change, instead)
+                return change if begun.is_stored else self._outcome(begun, self._parse)
+            if not isinstance(error, EmptyDocument):
+                return Version(change=change, state="failed", error=str(error))
             self._queue(change, self._gone_parts(begun.known))
             empty = labelled(Document(uri=change.uri, text=""), change)
             return Version(change=change, document=empty, state="empty", error=str(error))
-        except SourceError as error:
-            return Version(change=change, state="failed", error=str(error))
         except Exception as error:  # the loop: one document that no parser foresaw must not stop the others
             return Version(change=change, state="failed", error=f"unexpected {type(error).__name__}: {error}")
 
@@ -219,8 +235,8 @@ class Preparation:
         with self.stages.timed("read"):
             begun.blob = change.payload or self.read(change)
         begun.content_hash = content_hash(change, begun.blob)
-        begun.known = known = self.catalog.record(_document(change))
-        if known is not None and known.content_hash == begun.content_hash and known.state == "completed":
+        begun.known = self.catalog.record(_document(change))
+        if begun.is_stored:
             return change
         parser = self.parser(begun.blob.mime)
         if start := getattr(parser, "start", None):

@@ -180,6 +180,26 @@ def test_bookmarks_become_documents_and_dead_ones_stay_findable(
     assert kb.record(site.url("/dead")).title == "Zeppelin archive"
 
 
+def test_a_bookmark_of_what_cannot_be_read_stays_findable(
+    kb: headwater.KnowledgeBase, site: Site, tmp_path: Path
+) -> None:
+    site.pages["/scan"] = Page(b"%PDF-1.4\nnot really", headers={"Content-Type": "application/pdf"})
+    site.pages["/none"] = Page(b"[]", headers={"Content-Type": "application/json"})
+    export = tmp_path / "bookmarks.html"
+    rows = [
+        f'<DT><A HREF="{site.url("/scan")}">Zeppelin plans</A>',
+        f'<DT><A HREF="{site.url("/none")}">List of quillworts</A>',
+    ]
+    export.write_text(netscape(*rows), encoding="utf-8")
+    report = kb.add(export)
+    assert (report.added, report.failed) == (2, ())
+    assert "not a PDF" in str(kb.record(site.url("/scan")).meta["dead_link"])
+    for query, path in (("Zeppelin", "/scan"), ("quillworts", "/none")):
+        assert [hit.uri for hit in kb.search(query, mode="keyword")] == [site.url(path)]
+    again = kb.add(export)
+    assert (again.added, again.updated, again.unchanged, again.failed) == (0, 0, 2, ())
+
+
 def test_a_bookmark_that_is_gone_from_the_export_goes_only_with_prune(
     kb: headwater.KnowledgeBase, site: Site, tmp_path: Path
 ) -> None:
@@ -226,6 +246,22 @@ def test_feeds_of_every_kind() -> None:
     assert "root" not in repr(feed.read_entries(bomb, base))
     with pytest.raises(SourceError, match="no feed"):
         feed.read_entries(b"", base)
+
+
+@pytest.mark.parametrize("answer", [Page(b"away", 503), Page(b"gone", 404), Page(b"%PDF-1.4\nbroken")])
+def test_a_page_that_cannot_be_had_again_keeps_what_it_said(
+    kb: headwater.KnowledgeBase, site: Site, answer: Page
+) -> None:
+    url = site.html("/rain", PAGE.format("Rain", f"The gauge reached 7.42 metres. {LONG}"))
+    site.pages["/sitemap.xml"] = Page(SITEMAP.format(f"<url><loc>{url}</loc></url>").encode())
+    assert kb.add(site.url("/sitemap.xml")).added == 1
+    alive, site.pages["/rain"] = site.pages["/rain"], answer
+    for _ in range(2):  # also where it failed before
+        [failure] = kb.add(site.url("/sitemap.xml")).failed
+        assert failure.uri == url
+        assert "7.42" in kb.document(url).text and len(kb.search("7.42 metres", mode="keyword")) == 1
+    site.pages["/rain"] = alive
+    assert kb.add(site.url("/sitemap.xml")).failed == () and kb.record(url).state == "completed"
 
 
 def test_the_pages_of_a_feed_are_added_and_the_feed_itself_is_not(kb: headwater.KnowledgeBase, site: Site) -> None:
