@@ -126,6 +126,10 @@ class Intake:
                 took_ms=_since(started),
             )
         report = self._apply([*puts, *deletes], before, on_progress)
+        # A list that could not be had at first stands among the documents that failed; now it was read.
+        lists = [before[one.mark[1]] for one in opened if one.mark is not None and one.mark[1] in before]
+        if read := [known for known in lists if known.state == "failed" and not known.chunks]:
+            self.remove(read)
         if tried is not None:
             tried.update((change.uri, change.stamp) for change in puts)
         if moved := self._moved(puts, before, moved_from if not prune else {}):

@@ -1,5 +1,6 @@
 """Bookmarks, feeds and sitemaps: lists whose pages become documents, and stay findable when a page is dead."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,6 +247,31 @@ def test_feeds_of_every_kind() -> None:
     assert "root" not in repr(feed.read_entries(bomb, base))
     with pytest.raises(SourceError, match="no feed"):
         feed.read_entries(b"", base)
+
+
+def test_a_sitemap_may_be_packed(kb: headwater.KnowledgeBase, site: Site) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("one", "two")]
+    index = '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{}</loc></sitemap></sitemapindex>'
+    packed = gzip.compress(SITEMAP.format("".join(f"<url><loc>{url}</loc></url>" for url in urls)).encode())
+    site.pages["/pages.xml.gz"] = Page(packed, headers={"Content-Type": "application/gzip"})
+    site.pages["/sitemap.xml"] = Page(index.format(site.url("/pages.xml.gz")).encode())
+    assert kb.add(site.url("/sitemap.xml")).added == 2
+    assert kb.add(site.url("/pages.xml.gz"), collection="direct").added == 2
+    assert feed.recognised(b"\x1f\x8bnonsense") == ""
+    site.pages["/pages.xml.gz"] = Page(packed[:40])
+    with pytest.raises(SourceError, match=r"pages\.xml\.gz is no feed"):
+        kb.add(site.url("/sitemap.xml"), prune=True)
+    assert len(kb.documents('collection = "default"')) == 2
+
+
+def test_a_feed_that_failed_at_first_is_no_document_when_it_is_back(kb: headwater.KnowledgeBase, site: Site) -> None:
+    site.html("/high", PAGE.format("High", LONG))
+    site.pages["/feed.xml"] = Page(b"away", 503)
+    assert len(kb.add(site.url("/feed.xml")).failed) == 1
+    site.pages["/feed.xml"] = Page(ATOM.format(site.url("")).encode())
+    report = kb.add(site.url("/feed.xml"))
+    assert (report.added, report.removed, report.failed) == (1, 0, ())
+    assert [record.uri for record in kb.documents()] == [site.url("/high")]
 
 
 @pytest.mark.parametrize("answer", [Page(b"away", 503), Page(b"gone", 404), Page(b"%PDF-1.4\nbroken")])

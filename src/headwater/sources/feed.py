@@ -7,6 +7,7 @@ again each time, and an unchanged page is no work either.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,6 +27,9 @@ MAX_ENTRIES: Final = 50_000
 MAX_FILES: Final = 1_000
 MAX_DEPTH: Final = 3
 HEAD_BYTES: Final = 4096
+# So many bytes a sitemap may have when it is unpacked; many sites keep theirs as sitemap.xml.gz.
+MAX_UNPACKED_BYTES: Final = 52_428_800
+_PACKED: Final = b"\x1f\x8b"
 _ROOT: Final = re.compile(
     rb"\A\s*(?:<\?[^>]*\?>\s*|<!--.*?-->\s*|<!DOCTYPE[^>\[]*>\s*)*<(?:[\w.-]+:)?(rss|feed|rdf|urlset|sitemapindex)[\s>]",
     re.IGNORECASE | re.DOTALL,
@@ -48,7 +52,7 @@ class Entry:
 
 def recognised(data: bytes) -> str:
     """rss, feed (Atom), rdf, urlset or sitemapindex; empty for anything else."""
-    found = _ROOT.match(data[:HEAD_BYTES].removeprefix(b"\xef\xbb\xbf"))
+    found = _ROOT.match(_unpacked(data, HEAD_BYTES)[:HEAD_BYTES].removeprefix(b"\xef\xbb\xbf"))
     return found[1].decode().lower() if found else ""
 
 
@@ -140,12 +144,24 @@ def _tree(data: bytes, base: str) -> Any:
     # No entities, no files of others, nothing huge: a feed comes from anybody.
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, huge_tree=False)
     try:
-        root = etree.fromstring(data, parser)
+        root = etree.fromstring(_unpacked(data, MAX_UNPACKED_BYTES, whole=True), parser)
     except etree.XMLSyntaxError as error:
         raise SourceError(f"{base} is no feed that can be read: {error}") from error
     if root is None:
         raise SourceError(f"{base} is no feed that can be read")
     return root
+
+
+def _unpacked(data: bytes, most: int, *, whole: bool = False) -> bytes:
+    """What was packed with gzip, the first so many bytes; else as it is. A part is nothing where all of it counts."""
+    if not data.startswith(_PACKED):
+        return data
+    packed = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        found = packed.decompress(data, most)
+    except zlib.error:  # not what it looks like: no feed
+        return b""
+    return found if packed.eof or not whole else b""
 
 
 def _name(element: Any) -> str:
