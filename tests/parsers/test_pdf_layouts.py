@@ -29,6 +29,7 @@ from reportlab.platypus import (
     Table,
 )
 
+from headwater.parsers._pdf_shapes import Area, Word, in_reading_order, make_line
 from headwater.parsers.pdf import PdfParser
 from headwater.types import BOX_UNITS, Blob, Document, boxes_of
 
@@ -412,6 +413,44 @@ def test_chinese_and_english_side_by_side_keep_apart_and_have_no_stray_blanks() 
         f"【{n}】{chinese}" for n in range(8)
     ]
     assert sum(paragraph.startswith("English") for paragraph in paragraphs) == 8
+
+
+def test_columns_of_ideographs_are_read_downwards_from_right_to_left() -> None:
+    columns = [("第一章", 24), ("春眠不觉晓处处闻啼鸟夜来风雨声", 12), ("花落知多少", 12), ("水位到七米时开闸放水", 12)]
+    lefts = (500, 450, 432, 390)
+
+    def draw(canvas: Canvas) -> None:
+        for (column, size), left in zip(columns, lefts, strict=True):
+            canvas.setFont(CHINESE, size)
+            for place, character in enumerate(column):
+                canvas.drawString(left, 760 - place * size * 1.1, character)
+        canvas.showPage()
+
+    document = parse(drawn(draw))
+    assert document.text.replace("\n", "") == "".join(column for column, _ in columns)
+    assert "声花落" in document.text.replace("\n\n", "|")  # a paragraph of two columns
+    first = document.boxes[0]
+    assert first.left > BOX_UNITS * 0.8 and first.bottom - first.top > first.right - first.left
+
+
+@pytest.mark.parametrize(
+    ("row", "read"),
+    [
+        (".חשוב 456 המספר", "המספר 456 .חשוב"),
+        ("למשאבה הישנה 2.0 Pump Guide מדריך", "מדריך 2.0 Pump Guide הישנה למשאבה"),
+        ("للمضخة دليل", "دليل للمضخة"),
+        ("The word שלום means peace", "The word שלום means peace"),
+        ("水位 7 metres", "水位 7 metres"),
+    ],
+)
+def test_words_are_read_in_the_direction_of_their_script(row: str, read: str) -> None:
+    """`row` as it stands on the page, from left to right."""
+    words, left = [], 0.0
+    for text in row.split():
+        area = Area(left, 0.0, left + 6.0 * len(text), 10.0)
+        words.append(Word(text=text, area=area, size=10.0, baseline=8.0, blank=False))
+        left = area.right + 3.0
+    assert make_line(in_reading_order(words), 0).text == read
 
 
 def test_stretched_lines_put_no_blanks_between_ideographs() -> None:

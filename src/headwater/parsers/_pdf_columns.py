@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from headwater.parsers._pdf_shapes import CJK, Line, Page, Table, make_line, rows_of
+from headwater.parsers._pdf_shapes import CJK, Line, Page, Table, in_reading_order, make_line, rows_of
 
 Item = Line | Table
 
@@ -209,5 +209,6 @@ def _by_rows(group: Sequence[Item], page: int) -> Iterator[Item]:
     lines = [item for item in group if isinstance(item, Line)]
     whole: list[Item] = [item for item in group if isinstance(item, Table)]
     for row in rows_of(lines):
-        whole.append(row[0] if len(row) == 1 else make_line([word for line in row for word in line.words], page))
+        words = in_reading_order([word for line in row for word in line.words])
+        whole.append(row[0] if len(row) == 1 else make_line(words, page))
     yield from sorted(whole, key=lambda item: (item.area.middle, item.area.left))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from headwater.characters import composed
-from headwater.parsers._pdf_shapes import UPRIGHT, Area, Line, Page, Word, make_line
+from headwater.parsers._pdf_shapes import CJK, UPRIGHT, Area, Line, Page, Word, make_line
 
 # Device units per point: PDFium rounds to whole ones.
 _PRECISION: Final = 100
@@ -30,6 +30,8 @@ _FORMS: Final = re.compile("[\ufb00-\ufb06\u2f00-\u2fd5]")
 WIDE_GAP: Final = 1.0
 # Share of the font size by which words of one line may stand higher or lower: superscripts.
 _SAME_BASELINE: Final = 0.45
+# Two characters one below the other are so many times higher than wide.
+_TALL: Final = 1.5
 # A drawn line is thinner than this, in points, and longer than that.
 _THIN: Final = 2.5
 _SHORTEST_RULE: Final = 4.0
@@ -85,7 +87,7 @@ def read_page(page: Any, number: int) -> Page:
     textpage = page.get_textpage()
     try:
         pieces = list(_pieces(raw, textpage, turn))
-        pieces = [piece for piece in _once(pieces) if _is_on_page(piece.word.area, width, height)]
+        pieces = _set_downwards([piece for piece in _once(pieces) if _is_on_page(piece.word.area, width, height)])
         reading = _main_turn(pieces)
         fonts = _Fonts(raw, textpage)
         read = Page(number=number, width=width, height=height, turn=reading)
@@ -226,6 +228,25 @@ def _once(pieces: list[_Piece]) -> Iterator[_Piece]:
 
 def _is_on_page(area: Area, width: float, height: float) -> bool:
     return 0 <= area.centre <= width and 0 <= area.middle <= height
+
+
+def _set_downwards(pieces: list[_Piece]) -> list[_Piece]:
+    """On a page whose ideographs stand one below the other, the columns are lines, the first on the right.
+
+    So it is as if the page were turned: all that is known of lines holds for them.
+    """
+    upright = [piece for piece in pieces if piece.turn == UPRIGHT]
+    columns = {id(piece) for piece in upright if _is_column(piece.word)}
+    in_columns = sum(len(piece.word.text) for piece in upright if id(piece) in columns)
+    if in_columns * 2 <= sum(len(piece.word.text) for piece in upright):
+        return pieces
+    # A single character has no direction of its own.
+    single = {id(piece) for piece in upright if len(piece.word.text) == 1}
+    return [piece._replace(turn=1) if id(piece) in columns | single else piece for piece in pieces]
+
+
+def _is_column(word: Word) -> bool:
+    return len(word.text) > 1 and word.area.height > _TALL * word.area.width and CJK.match(word.text) is not None
 
 
 def _main_turn(pieces: list[_Piece]) -> int:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 # Ideographs, kana, their punctuation and full-width forms: scripts that put no blanks between words.
@@ -137,7 +138,7 @@ class Page:
 
 
 def make_line(words: list[Word], page: int) -> Line:
-    """A line of these words, which stand from left to right; its text has the blanks that a reader sees."""
+    """A line of these words, in the order they are read; its text has the blanks that a reader sees."""
     sizes: Counter[float] = Counter()
     bold = mono = chars = 0
     pieces: list[str] = []
@@ -188,6 +189,30 @@ def rows_of(lines: Sequence[Line]) -> list[list[Line]]:
     return rows
 
 
+# A letter of a script that is written from right to left, and one of any other or a digit.
+_LEFTWARDS: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_RIGHTWARDS: Final = re.compile("[A-Za-z0-9\u00c0-\u058f\u0900-\u1fff]")
+# Words further apart than so many font sizes are cells.
+_CELL_GAP: Final = 2.0
+
+
+def in_reading_order(words: list[Word]) -> list[Word]:
+    """The words of a row, which stand from left to right, as they are read: in Arabic or Hebrew from right to left.
+
+    Numbers and words of other scripts inside keep their own order. Cells of a table stay where they are.
+    """
+    leftwards = sum(len(_LEFTWARDS.findall(word.text)) for word in words)
+    if leftwards * 2 <= sum(len(_RIGHTWARDS.findall(word.text)) for word in words) + leftwards:
+        return words
+    if any(after.area.left - before.area.right > _CELL_GAP * after.size for before, after in pairwise(words)):
+        return words
+    ordered: list[Word] = []
+    for is_rightwards, group in groupby(reversed(words), key=lambda word: _RIGHTWARDS.search(word.text) is not None):
+        run = list(group)
+        ordered += reversed(run) if is_rightwards else run
+    return ordered
+
+
 # Gaps in shares of the font size. Less than the first is kerning, even where the file says blank between ideographs;
 # a gap wider than the second between ideographs was put there to be seen.
 _TOUCHING: Final = 0.12
@@ -198,7 +223,9 @@ _FEWEST_SPREAD: Final = 4
 
 def _is_apart(before: Word, word: Word, *, spread: bool) -> bool:
     """Whether a blank belongs between two words. Stretched lines put gaps between ideographs that mean nothing."""
-    gap = (word.area.left - before.area.right) / max(word.size, before.size, 1.0)
+    # From right to left the word before stands to the right.
+    apart = max(word.area.left - before.area.right, before.area.left - word.area.right)
+    gap = apart / max(word.size, before.size, 1.0)
     if before.text and CJK.match(before.text[-1]) and CJK.match(word.text[0]):
         return not spread and (gap > _SEEN_GAP or word.blank)
     return word.blank or gap > _TOUCHING

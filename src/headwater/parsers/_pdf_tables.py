@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from headwater.parsers._pdf_join import joined
-from headwater.parsers._pdf_shapes import Area, Line, Page, Row, Table, Word, hull, make_line, rows_of
+from headwater.parsers._pdf_shapes import Area, Line, Page, Row, Table, Word, hull, in_reading_order, make_line, rows_of
 
 # Rules that meet are drawn to within this many points.
 _MEET: Final = 3.0
@@ -148,7 +148,7 @@ def _cell(words: list[Word], page: int) -> str:
     if not words:
         return ""
     rows = rows_of([make_line([word], page) for word in words])
-    lines = [make_line([word for piece in row for word in piece.words], page) for row in rows]
+    lines = [make_line(in_reading_order([word for piece in row for word in piece.words]), page) for row in rows]
     text = lines[0].text
     for before, line in pairwise(lines):
         text = joined(text, line.text, hyphen=before.hyphen)
