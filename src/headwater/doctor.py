@@ -254,7 +254,10 @@ def _sections(document: Document, coverage: Coverage, problems: list[str]) -> No
     if not document.structure:
         return
     coverage["sections"] = len(document.structure)
-    empty = [section for section in document.structure if _is_empty(document.text, section)]
+    # A function of one line is no heading.
+    code = {block.span.start for block in document.blocks if block.kind == "code"}
+    sections = [section for section in document.structure if section.span.start not in code]
+    empty = [section for section in sections if _is_empty(document.text, section)]
     if empty:
         coverage["empty_sections"] = len(empty)
     if len(empty) >= MIN_EMPTY_SECTIONS and len(empty) > MAX_EMPTY_SECTIONS_SHARE * len(document.structure):

@@ -118,6 +118,15 @@ def test_empty_sections_are_told_when_they_are_many() -> None:
     assert "4 of 5 sections have nothing under their heading, such as '标题0'" in problems
 
 
+def test_functions_of_one_line_are_no_empty_sections() -> None:
+    lines = [f"const f{n} = () => {n};\n" for n in range(5)]
+    spans = [Span(n * len(lines[0]), (n + 1) * len(lines[0])) for n in range(5)]
+    sections = tuple(Section(title=f"f{n}", level=1, path=f"f{n}", span=span) for n, span in enumerate(spans))
+    blocks = tuple(Block(kind="code", span=span) for span in spans)
+    coverage, problems = examined(Document(uri="a", text="".join(lines), structure=sections, blocks=blocks))
+    assert "empty_sections" not in coverage and "heading" not in problems
+
+
 def test_text_that_is_in_no_chunk_is_told_but_not_what_is_hidden() -> None:
     document = Document(uri="a", text=CHINESE + ENGLISH, hidden=(Span(0, len(CHINESE)),))
     half = Chunk(span=Span(len(CHINESE), len(CHINESE) + 240), text=ENGLISH[:240])
