@@ -47,6 +47,14 @@ def plain(body: str | bytes, head: str = "", charset: str = "utf-8") -> bytes:
     return f"{headers}Content-Transfer-Encoding: 8bit\n\n".encode() + data
 
 
+def test_an_address_that_was_encoded_with_its_name_is_read() -> None:
+    whole = "张三 <zhang@example.com>".encode()
+    raw = b"Subject: x\nFrom: =?utf-8?b?" + base64.b64encode(whole) + b"?=\n\nGood morning.\n"
+    document = parse(raw)
+    assert document.meta["from"] == ("张三 <zhang@example.com>",)
+    assert document.text.startswith("From: 张三 <zhang@example.com>\n")
+
+
 def test_headers_come_first_and_as_properties() -> None:
     mail = parse(letter())
     assert mail.text == (

@@ -62,8 +62,10 @@ def addresses(message: Message, name: str) -> tuple[str, ...]:
     except RecursionError:  # comments in comments without end
         found = []
     people = []
-    for spoken, address in found:
+    for spoken, written in found:
         named = _decoded(spoken).strip("\"' ")
+        # Some programs encode the whole of `Name <address>`.
+        address = _decoded(written) if written.startswith("=?") else written
         people.append(f"{named} <{address}>" if named and address and named != address else address or named)
     return tuple(dict.fromkeys(person for person in people if person)) or tuple(filter(None, [header(message, name)]))
 
