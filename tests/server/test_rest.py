@@ -239,6 +239,40 @@ def test_a_request_id_comes_back_and_nothing_else_does(client: httpx2.Client) ->
     assert "<" not in odd and len(odd) == 16
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/api/v1/datasets", "/v1/models", "/", "/docs"])
+def test_what_can_be_looked_at_can_be_asked_after(client: httpx2.Client, path: str) -> None:
+    asked, looked = client.head(path), client.get(path)
+    assert (asked.status_code, asked.content) == (200, b"")
+    assert asked.headers["content-type"] == looked.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/api/v1/retrieval", "POST"),
+        ("HEAD", "/api/v1/retrieval", "POST"),
+        ("PUT", "/api/v1/datasets", "GET, POST, DELETE, HEAD"),
+        ("GET", "/v1/chat/completions", "POST"),
+        ("POST", "/healthz", "GET, HEAD"),
+        ("POST", "/", "GET, HEAD"),
+        ("GET", "/mcp", "POST"),
+        ("DELETE", "/mcp", "POST"),
+    ],
+)
+def test_a_path_that_is_for_another_method_says_so(client: httpx2.Client, method: str, path: str, allowed: str) -> None:
+    refused = client.request(method, path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+    if method != "HEAD":
+        assert f"{path!r} is not for {method}" in refused.text
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/api/v1/nothing", "/v1/responses", "/nothing"])
+def test_a_path_that_nobody_has_is_not_found_by_any_method(client: httpx2.Client, method: str, path: str) -> None:
+    refused = client.request(method, path)
+    assert refused.status_code == 404 and "allow" not in refused.headers
+
+
 def test_settings_tell_no_secret(client: httpx2.Client) -> None:
     told = client.get("/api/v1/settings").json()["data"]
     assert told["server.port"]["value"] == 8571

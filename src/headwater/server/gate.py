@@ -60,11 +60,13 @@ class Gate:
         began = time.perf_counter()
         state = _state(scope)
         tracing = state.tracing if state is not None else Tracing()
+        # Whatever can be looked at can be asked after: HEAD is a GET whose body the server does not send.
+        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         with tracing.request(scope["method"], headers) as span:
             try:
-                await self._pass(scope, receive, passage=passage, headers=headers)
+                await self._pass(inner, receive, passage=passage, headers=headers)
             finally:  # a defect is answered further out, with 500
-                passage.status = passage.status or 500
+                passage.status, scope["route"] = passage.status or 500, inner.get("route")
                 self._note(scope, passage, began)
                 tracing.ended(span, route=_route(scope), status=passage.status, id=id)
 

@@ -23,7 +23,9 @@ _SCHEME = "bearer "
 def install(app: FastAPI) -> None:
     """Answer at /mcp, and run what that needs as long as the server runs."""
     endpoint = _Endpoint()
-    app.router.routes.append(Route(PATH, endpoint=endpoint, include_in_schema=False))
+    # Only POST: there is no session to end, and nothing to send that was not asked for.
+    endpoint.route = Route(PATH, endpoint=endpoint, methods=["POST"], include_in_schema=False)
+    app.router.routes.append(endpoint.route)
     if find_spec("mcp") is not None:
         app.state.lifespans.append(lambda: endpoint.running(app))
 
@@ -33,6 +35,7 @@ class _Endpoint:
 
     def __init__(self) -> None:
         self._inner: Any = None
+        self.route: Route | None = None
 
     @asynccontextmanager
     async def running(self, app: FastAPI) -> AsyncIterator[None]:
@@ -61,6 +64,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Look at the key, then let the tools answer."""
+        scope["route"] = self.route  # for the log and the numbers
         request = Request(scope)
         said = request.headers.get("authorization", "")
         secret = said[len(_SCHEME) :].strip() if said.lower().startswith(_SCHEME) else None

@@ -1,4 +1,4 @@
-"""The page: the files of `page/`, as they are, for every path that no route has."""
+"""The page: the files of `page/`, as they are, and what is told of every path that no route has."""
 
 import gzip
 from functools import lru_cache
@@ -6,6 +6,8 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from headwater.errors import NotFound
 
@@ -23,19 +25,29 @@ TYPES = {
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # What gzip makes a third of.
 SMALLER = (".html", ".js", ".mjs", ".css", ".svg", ".json")
 
 
-@router.get("/{path:path}")
-@router.head("/{path:path}")
+@router.api_route("/{path:path}", methods=[*METHODS, "OPTIONS"])
 def page(request: Request, path: str) -> Response:
-    """A file of the page, else 404."""
+    """A file of the page; 405 for a path that a route has for another method, else 404."""
     wanted = path or "index.html"
     # Only names that are there are looked for: no path of the caller's reaches the file system.
     found = {file.relative_to(FOLDER).as_posix(): file for file in FOLDER.rglob("*") if file.is_file()}.get(wanted)
-    if found is None or found.suffix not in TYPES:
-        raise NotFound(f"there is nothing at {'/' + path!r}; /docs lists the routes")
+    if found is not None and found.suffix not in TYPES:
+        found = None
+    if found is None or request.method != "GET":
+        methods = _methods(request) if found is None else ["GET"]
+        if not methods:
+            raise NotFound(f"there is nothing at {'/' + path!r}; /docs lists the routes")
+        allowed = [*methods, "HEAD"] if "GET" in methods else methods
+        raise HTTPException(
+            405,
+            f"{'/' + path!r} is not for {request.method}, but for {', '.join(methods)}; /docs lists the routes",
+            headers={"Allow": ", ".join(allowed)},
+        )
     told = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding", "ETag": _mark(found)}
     if request.headers.get("if-none-match") == told["ETag"]:
         return Response(status_code=304, headers=told)
@@ -44,6 +56,13 @@ def page(request: Request, path: str) -> Response:
             _packed(found, _mark(found)), media_type=TYPES[found.suffix], headers={**told, "Content-Encoding": "gzip"}
         )
     return FileResponse(found, media_type=TYPES[found.suffix], headers=told)
+
+
+def _methods(request: Request) -> list[str]:
+    """Those that other routes have this path for; that of the page is the last of all."""
+    others = request.app.routes[:-1]
+    asked = ({**request.scope, "method": method} for method in METHODS)
+    return [one["method"] for one in asked if any(route.matches(one)[0] == Match.FULL for route in others)]
 
 
 def _mark(file: Path) -> str:
