@@ -134,6 +134,30 @@ def test_a_key_sees_and_does_what_it_may(server: Running, keys: dict[str, str]) 
     over_http(server, keys["reader"], as_reader)
 
 
+def test_a_search_is_counted_logged_and_remembered_like_any_other(server: Running, keys: dict[str, str]) -> None:
+    question = "how many weeks are paid in full"
+
+    async def ask_once(client: Client) -> None:
+        await call(client, "search", query=question)
+
+    admin = server.key("anna", rights="admin")
+    with server.client(admin) as client:
+        before = _searches(client)
+        over_http(server, keys["anna"], ask_once)
+        assert _searches(client) == before + 1
+        assert client.get("/api/v1/history").json()["data"]["history"][0]["query"] == question
+    lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
+    told = next(line for line in reversed(lines) if line["message"] == "Retrieval completed")
+    assert told["owner"] == "anna" and told["query_chars"] == len(question) and told["final_count"] > 0
+    request = next(line for line in lines if line["message"] == "Request" and line["request_id"] == told["request_id"])
+    assert request["route"] == "/mcp"
+
+
+def _searches(client: httpx2.Client) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("rag_search_duration_seconds_count"))
+
+
 def test_without_a_valid_key_nothing_is_answered(server: Running, keys: dict[str, str]) -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     accepts = {"Accept": "application/json, text/event-stream"}

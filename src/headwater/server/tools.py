@@ -14,7 +14,8 @@ from pydantic import Field
 from headwater import __version__, shapes
 from headwater.build import KnowledgeBase
 from headwater.errors import HeadwaterError, NotFound, UsageError
-from headwater.server import reach
+from headwater.filters import ALL
+from headwater.server import reach, retrieval
 from headwater.server.answers import remember
 from headwater.server.asking import Scoped, chosen_datasets, filter_of
 from headwater.server.auth import Caller, Forbidden
@@ -69,8 +70,12 @@ def server_of(state: Callable[[], State], who: Who) -> MCPServer[Any]:
     async def search(query: Question, context: Context[Any, Any]) -> dict[str, Any]:
         """Search the documents. Gives {"results": [{id, title, url, text}]}, best first; fetch(id) reads on."""
 
-        def work(_: Caller, seen: KnowledgeBase) -> list[Hit]:
-            return list(seen.search(query, top_n=MAX_RESULTS))
+        now, id = state(), _request_id(context)
+
+        def work(caller: Caller, _: KnowledgeBase) -> list[Hit]:
+            results = retrieval.search(now, caller, query, where=ALL, options={"top_n": MAX_RESULTS})
+            retrieval.note(now, results, caller=caller, kb_ids=[], request_id=id)
+            return list(results)
 
         return {"results": [_result(hit) for hit in await run(context, work)]}
 
@@ -134,6 +139,12 @@ def server_of(state: Callable[[], State], who: Who) -> MCPServer[Any]:
 
 def _caller(who: Who, context: Context[Any, Any]) -> Caller:
     return who(context.request_context.request)
+
+
+def _request_id(context: Context[Any, Any]) -> str:
+    """The id that the log has of a request; over stdio there is none."""
+    request = context.request_context.request
+    return str(request.scope.get("headwater.request_id", "")) if request is not None else ""
 
 
 def _where(state: State, caller: Caller, collection: str) -> Any:
