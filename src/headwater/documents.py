@@ -31,6 +31,8 @@ DEFAULT_COLLECTION = "default"
 BOX_UNITS = 10_000
 # How what is told about a passage and its own words are marked in `index_text`: before, between and after them.
 META_MARKS = ("<meta>", "</meta>\n<content>", "</content>")
+# In a document's meta: words that its passages are found by as by their own.
+INDEXED_WITH = "indexed_with"
 
 
 class Span(NamedTuple):

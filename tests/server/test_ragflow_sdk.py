@@ -51,6 +51,18 @@ def test_datasets_documents_chunks_and_retrieval(server: Running) -> None:
     assert "The leave may be taken in three parts." in [one.content for one in leave.list_chunks()]
     assert "The leave may be taken in two parts." not in [one.content for one in leave.list_chunks()]
 
+    # What is not said stays, and keywords alone can be changed.
+    changed = next(one for one in leave.list_chunks() if "three parts" in one.content)
+    assert changed.important_keywords == ["splitting"]
+    changed.update({"important_keywords": ["apportioning"]})
+    changed = next(one for one in leave.list_chunks() if "three parts" in one.content)
+    assert changed.important_keywords == ["apportioning"]
+    found = rag.retrieve(dataset_ids=[dataset.id], document_ids=[leave.id], question="apportioning")
+    assert found[0].content == "The leave may be taken in three parts."
+    changed.update({"questions": ["How often may it be split?"]})
+    (changed,) = (one for one in leave.list_chunks() if "three parts" in one.content)
+    assert (changed.important_keywords, changed.questions) == (["apportioning"], ["How often may it be split?"])
+
     first = next(one for one in leave.list_chunks() if "26 weeks" in one.content)
     leave.delete_chunks([first.id])
     assert not any("26 weeks" in one.content for one in leave.list_chunks())

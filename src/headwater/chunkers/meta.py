@@ -13,6 +13,7 @@ from typing import Final
 from headwater.chunkers._inner import Inner, inner_chunker
 from headwater.chunkers._layout import Blocks
 from headwater.chunkers._making import excerpt, facts, tagged
+from headwater.documents import INDEXED_WITH
 from headwater.protocols import Embedder
 from headwater.tokens import Unit
 from headwater.types import Chunk, Document
@@ -72,3 +73,5 @@ def _lines(document: Document, chunk: Chunk, blocks: Blocks) -> Iterator[str]:
     for block in blocks.about(*chunk.span) if blocks.all else ():
         if said := excerpt(document.text, block.span):
             yield said
+    told = document.meta.get(INDEXED_WITH, ())
+    yield from map(str, told if isinstance(told, tuple) else (told,))

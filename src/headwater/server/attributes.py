@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt
 
 from headwater.attach import COUNT, PART_OF
+from headwater.documents import INDEXED_WITH
 from headwater.errors import FilterError, UsageError
 from headwater.filters import ALIASES, MAX_DEPTH, Compare, Filter, Has, In, Not, Op, Value, conjoin, disjoin
 from headwater.server import wire
@@ -33,7 +34,7 @@ _TAKEN: Final = frozenset(
         *seen_by_filters(Record(id="", uri="")),
         *ALIASES,
         *("section", "page", "kind"),
-        *(STRATEGY, CHUNK_SIZE, CHUNK_OVERLAP, MANUAL_OF, PART_OF, COUNT, NAMES),
+        *(STRATEGY, CHUNK_SIZE, CHUNK_OVERLAP, INDEXED_WITH, MANUAL_OF, PART_OF, COUNT, NAMES),
         *("aliases", "listed_in", "dead_link", "important_keywords", "questions", "highlights", "client_source"),
     }
 )

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from headwater.documents import INDEXED_WITH
 from headwater.errors import NotFound
 from headwater.server import reach, wire
 from headwater.server.auth import Reader, Writer
@@ -45,11 +46,12 @@ class NewChunk(wire.Body):
 
 
 class ChunkChanges(wire.Body):
-    """What a passage shall say instead."""
+    """What a passage shall say instead; what is not said stays."""
 
     model_config = wire.examples({"content": "The leave may be split in three."})
     content: str | None = Field(default=None, min_length=1, max_length=100_000)
     important_keywords: list[Annotated[str, Field(max_length=200)]] | None = Field(default=None, max_length=100)
+    questions: list[Annotated[str, Field(max_length=1000)]] | None = Field(default=None, max_length=100)
     available: bool | None = None
 
 
@@ -155,13 +157,25 @@ def edit_chunk(
     dataset = reach.own_dataset(state, caller, dataset_id)
     record = reach.document(state, caller, within=dataset, given=document_id)
     chunk, owner = _one(state, record, chunk_id)
-    if given.content is None and given.available is not False:
-        return wire.ok(_shape(chunk, owner, record, dataset))
-    _leave_out(state, [(chunk, owner)], record)
     if given.available is False:
+        _leave_out(state, [(chunk, owner)], record)
         return wire.ok(None)
-    said, keywords = given.content or chunk.text, given.important_keywords or []
-    return wire.ok(_write(state, dataset, record, content=said, keywords=keywords, questions=[]))
+    before = _shape(chunk, owner, record, dataset)
+    told = given.model_dump(include={"content", "important_keywords", "questions"}, exclude_none=True)
+    after = {**before, **told}
+    if after == before:
+        return wire.ok(before)
+    # The new one first: where it is refused, the old one is still there.
+    made = _write(
+        state,
+        dataset,
+        record,
+        content=after["content"],
+        keywords=after["important_keywords"],
+        questions=after["questions"],
+    )
+    _leave_out(state, [(chunk, owner)], record)
+    return wire.ok(made)
 
 
 @router.delete("/documents/{document_id}/chunks", response_model=wire.Success, summary="Delete passages")
@@ -207,6 +221,7 @@ def _write(
     meta: dict[str, Any] = {MANUAL_OF: record.id, "strategy": "whole"}
     meta |= {"important_keywords": keywords} if keywords else {}
     meta |= {"questions": questions} if questions else {}
+    meta |= {INDEXED_WITH: [*keywords, *questions]} if keywords or questions else {}
     labels = {
         "title": record.title,
         "tags": list(dict.fromkeys([*record.tags, *keywords])),
