@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Final, Literal, Protocol
 
-from headwater.converse import converse
+from headwater.converse import converse, titles_of
 from headwater.engine import Engine
 from headwater.filters import conjoin, to_text
 from headwater.messages import Message
 from headwater.protocols import Catalog
+from headwater.rewrite import carried_over
 from headwater.turns import Conversation, KeptAnswer, Turn, passage_of
 from headwater.types import Answer, Citation, Event, Hit, Query, attributes
 
@@ -59,6 +60,11 @@ class Chats:
             use_knowledge_base=use_knowledge_base,
         ):
             yield self._answered(event, query, conversation.id) if isinstance(event, Answer) else event
+
+    def completed(self, query: Query, conversation_id: str) -> str:
+        """A follow-up with what it leaves unsaid and the conversation says. No model is asked, and nothing is kept."""
+        turns = self._store.get(conversation_id).turns
+        return carried_over(_history(turns), query.text, about=titles_of(self._carried(turns, query)))
 
     def kept(self, events: Iterator[Event], question: str) -> Iterator[Event]:
         """The events of a single question; its answer is kept where all answers are."""

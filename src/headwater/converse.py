@@ -87,7 +87,7 @@ def _planned(
     """Make the question complete, search, answer."""
     began = perf_counter()
     said = list(notes)
-    asked = carried_over(history, query.text, about=_about(carried))
+    asked = carried_over(history, query.text, about=titles_of(carried))
     follows = asked != query.text
     if model is not None and history:
         try:
@@ -242,7 +242,7 @@ class _Talk:
         if not allowed:
             return f"not searched: {MAX_SEARCHES} searches at a time"
         self.asked = _question(call.arguments) or carried_over(
-            self.history, self.query.text, about=_about(self.carried)
+            self.history, self.query.text, about=titles_of(self.carried)
         )
         self.searched = True
         results = self.engine.search(replace(self.query, text=self.asked))
@@ -296,7 +296,8 @@ class _Talk:
         return self.trace[-1]
 
 
-def _about(hits: Sequence[Hit]) -> str:
+def titles_of(hits: Sequence[Hit]) -> str:
+    """What the answer before was about, as far as its passages say so."""
     return "\n".join(f"{hit.title}\n{hit.chunk.section}" for hit in hits)
 
 

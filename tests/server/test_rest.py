@@ -82,6 +82,26 @@ def test_the_test_page_and_the_search_give_the_same(client: httpx2.Client) -> No
     assert test["chunks"]
 
 
+def test_a_question_may_follow_a_conversation(client: httpx2.Client, server: Running) -> None:
+    first = client.post("/api/v1/conversations", json={"question": "How many weeks is parental leave?"}).json()["data"]
+    follows = {"question": "And how much of it is paid?", "conversation_id": first["conversation_id"]}
+    found = client.post("/api/v1/retrieval", json=follows).json()["data"]
+    assert found["question"].startswith(follows["question"]) and "leave" in found["question"].lower()
+    assert "18 weeks" in found["chunks"][0]["content"]
+    alone = client.post("/api/v1/retrieval", json={**follows, "conversation_id": ""}).json()["data"]
+    assert alone["question"] == follows["question"]
+    answer = client.post("/api/v1/ask", json=follows).json()["data"]
+    assert "18 weeks" in answer["answer"] and answer["question"] == found["question"]
+    # A test of a dataset is without a conversation, and none is changed by a search.
+    tried = client.post(f"/api/v1/dataset/{dataset_of(client)}/retrieval", json=follows).json()["data"]
+    assert tried["question"] == follows["question"]
+    kept = client.get(f"/api/v1/conversations/{first['conversation_id']}").json()["data"]
+    assert len(kept["turns"]) == 2
+    with server.client(server.key("bert")) as other:
+        for path in ("/api/v1/retrieval", "/api/v1/ask"):
+            assert other.post(path, json=follows).status_code == 404
+
+
 def test_an_answer_cites_the_exact_words(client: httpx2.Client) -> None:
     answer = client.post("/api/v1/ask", json={"question": "How many weeks of leave are parents entitled to?"}).json()
     citation = answer["data"]["citations"][0]

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from headwater import shapes
 from headwater.errors import HeadwaterError
 from headwater.server import logs, reach, wire
-from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
+from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of, question_of
 from headwater.server.auth import Caller, Reader
 from headwater.server.retrieval import Question
 from headwater.server.state import Shared, State
@@ -79,8 +79,8 @@ def prepared(state: State, caller: Caller, given: Ask) -> Iterator[Event]:
     for name in ("template", "llm", "reflect"):
         if (value := getattr(given, name)) is not None:
             options[name] = value
-    seen = reach.view(state, caller)
-    return seen.stream(given.question, where=where, options=options, archived=given.archived)
+    question = question_of(state, caller, given, question=given.question, where=where, options=options)
+    return reach.view(state, caller).stream(question, where=where, options=options, archived=given.archived)
 
 
 async def whole(state: State, events: Iterator[Event]) -> Answer:

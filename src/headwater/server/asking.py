@@ -106,6 +106,16 @@ def filter_of(state: State, caller: Caller, given: Scoped, *, datasets: Sequence
     return conjoin(*parts)
 
 
+def question_of(
+    state: State, caller: Caller, given: Asked, *, question: str, where: Filter, options: Mapping[str, Any]
+) -> str:
+    """What is asked: where it follows a conversation, with what it leaves unsaid and that says."""
+    if not given.conversation_id:
+        return question
+    seen = reach.view(state, caller)
+    return seen.chats.completed(seen.query(question, where=where, options=options), given.conversation_id)
+
+
 def options_of(given: Asked, *, most_seconds: float) -> dict[str, Any]:
     """The options of a query, by the names of the settings."""
     chosen: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from headwater.filters import Filter
 from headwater.server import logs, reach, wire
-from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
+from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of, question_of
 from headwater.server.auth import Caller, Reader
 from headwater.server.state import Shared, State
 from headwater.types import Hit, Query, Results
@@ -48,7 +48,8 @@ async def dataset_retrieval(
     request: Request, state: Shared, caller: Reader, dataset_id: str, given: Retrieval
 ) -> JSONResponse:
     """The same in one dataset: a test of its settings, without a conversation and kept in no history."""
-    narrowed = given.model_copy(update={"dataset_ids": [dataset_id], "kb_ids": None, "collections": None})
+    alone: dict[str, Any] = {"dataset_ids": [dataset_id], "kb_ids": None, "collections": None, "conversation_id": None}
+    narrowed = given.model_copy(update=alone)
     found = await state.retrieval.run(
         lambda: retrieved(
             state, caller, narrowed, request_id=request.scope.get("headwater.request_id", ""), remember=False
@@ -69,7 +70,8 @@ def retrieved(
     questions: list[str] = given.question if isinstance(given.question, list) else [given.question]
     kb_ids = [one.id for one in chosen] if chosen is not None else []
     shown = []
-    for question in questions:
+    for said in questions:
+        question = question_of(state, caller, given, question=said, where=where, options=options)
         results = search(state, caller, question, where=where, options=options, archived=given.archived)
         note(state, results, caller=caller, kb_ids=kb_ids, request_id=request_id, remember=remember)
         shown.append(shape(state, results))

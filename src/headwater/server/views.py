@@ -18,7 +18,7 @@ from headwater.errors import NotFound, SourceError
 from headwater.highlight import Terms
 from headwater.kinds import kind_of
 from headwater.server import console, conversations, reach, trials, tuning, wire
-from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
+from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of, question_of
 from headwater.server.auth import Caller, Reader, Writer
 from headwater.server.promises import start
 from headwater.server.retrieval import Question
@@ -286,7 +286,8 @@ async def why(state: Shared, caller: Reader, given: WhyAsked) -> JSONResponse:
         options = options_of(given, most_seconds=state.settings.deadline_seconds)
         seen = reach.view(state, caller)
         record = seen.seen(given.document)
-        told = seen.why(given.question, record.id, where=where, options=options, archived=given.archived)
+        question = question_of(state, caller, given, question=given.question, where=where, options=options)
+        told = seen.why(question, record.id, where=where, options=options, archived=given.archived)
         return shapes.explanation_shape(told)
 
     return wire.ok(await state.retrieval.run(explained, deadline_seconds=state.settings.deadline_seconds))
