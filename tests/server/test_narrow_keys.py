@@ -69,7 +69,33 @@ def test_vector_stores_and_files_are_those_of_its_collections(clients: dict[str,
 def test_counts_are_those_of_its_collections(clients: dict[str, httpx2.Client]) -> None:
     found = {name: client.get("/api/v1/status").json()["data"] for name, client in clients.items()}
     assert (found["wide"]["documents"], found["narrow"]["documents"]) == (2, 1)
-    assert found["narrow"]["jobs"] == {} and found["wide"]["jobs"]["completed"] == 2
+    assert (found["wide"]["jobs"], found["narrow"]["jobs"]) == ({"completed": 2}, {"completed": 1})
+
+
+def test_pages_hold_what_it_may_see_however_much_is_elsewhere(clients: dict[str, httpx2.Client], settled: Any) -> None:
+    wide, narrow = clients["wide"], clients["narrow"]
+    for n in range(3):  # later than all that the narrow key may see
+        told = {"uri": f"later-{n}", "text": f"Later {SECRET} {n}.", "collection": "closed"}
+        settled(wide, wide.post("/api/v1/ingest/text", json=told).json()["data"]["id"])
+        asked = {"question": f"Where does the {SECRET} sleep?", "collections": ["closed"]}
+        assert wide.post("/api/v1/conversations", json=asked).status_code == 200
+    listed = narrow.get("/api/v1/jobs", params={"page_size": 2}).json()["data"]
+    assert [job["collection"] for job in listed["jobs"]] == ["open"] and listed["counts"] == {"completed": 1}
+    assert narrow.get("/api/v1/jobs", params={"page_size": 2, "page": 2}).json()["data"]["jobs"] == []
+    for asked in ({"page_size": 2}, {"page_size": 2, "q": "water"}):
+        found = narrow.get("/api/v1/conversations", params=asked).json()["data"]["conversations"]
+        assert [one["title"] for one in found] == ["pump water"]
+
+
+def test_conversations_that_hold_a_text_come_in_pages(clients: dict[str, httpx2.Client]) -> None:
+    wide = clients["wide"]
+
+    def ids(**asked: Any) -> list[str]:
+        found = wide.get("/api/v1/conversations", params={"q": SECRET, **asked}).json()["data"]["conversations"]
+        return [str(one["id"]) for one in found]
+
+    every = ids()
+    assert len(every) > 2 and ids(page_size=2) + ids(page_size=2, page=2) == every[:4]
 
 
 def test_what_is_of_all_collections_is_refused(clients: dict[str, httpx2.Client]) -> None:

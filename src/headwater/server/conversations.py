@@ -9,7 +9,7 @@ from pydantic import Field
 
 from headwater.errors import NotFound
 from headwater.server import reach, wire
-from headwater.server.answers import answer_shape, event_stream, remember, whole
+from headwater.server.answers import LOOKED_THROUGH, answer_shape, event_stream, remember, whole
 from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of
 from headwater.server.auth import Caller, Reader
 from headwater.server.retrieval import Question
@@ -85,10 +85,14 @@ def listed(
 ) -> JSONResponse:
     """The caller's own, the latest first, without what was said."""
     kept = reach.view(state, caller).conversations
-    found = kept.search(q, limit=page_size) if q else kept.latest(limit=page_size, offset=(page - 1) * page_size)
-    if caller.collections:  # a title is a question, and may be one about what this key does not reach
+    start = (page - 1) * page_size
+    narrow = bool(caller.collections)
+    limit, offset = (LOOKED_THROUGH, 0) if narrow else (page_size, start)
+    found = kept.search(q, limit=limit, offset=offset) if q else kept.latest(limit=limit, offset=offset)
+    if narrow:  # a title is a question, and may be one about what this key does not reach
         seen = reach.view(state, caller)
-        found = [one for one in found if all(_may_see(seen, caller, turn) for turn in kept.get(one.id).turns)]
+        own = [one for one in found if all(_may_see(seen, caller, turn) for turn in kept.get(one.id).turns)]
+        found = own[start : start + page_size]
     return wire.ok({"conversations": [_shape(one) for one in found]})
 
 

@@ -33,12 +33,11 @@ def list_jobs(
     page_size: Annotated[int, Query(ge=1, le=1000)] = 30,
 ) -> JSONResponse:
     """Your own, the latest first, and how many are in each state."""
-    found = state.ledger.jobs.of(caller.owner, states=state_is or (), limit=page_size, offset=(page - 1) * page_size)
-    if caller.collections:
-        own = {one.collection for one in reach.datasets(state, caller) if one.owner == caller.owner}
-        found = [job for job in found if job.collection in own]
-        return wire.ok({"jobs": [_titled(state, job) for job in found], "counts": {}})
-    return wire.ok({"jobs": [_titled(state, job) for job in found], "counts": state.ledger.jobs.counts(caller.owner)})
+    own, start = reach.own_collections(state, caller), (page - 1) * page_size
+    jobs = state.ledger.jobs
+    found = jobs.of(caller.owner, states=state_is or (), collections=own, limit=page_size, offset=start)
+    counts = jobs.counts(caller.owner, collections=own)
+    return wire.ok({"jobs": [_titled(state, job) for job in found], "counts": counts})
 
 
 @router.get("/jobs/{job_id}", response_model=wire.Success, summary="Where a job stands")
@@ -89,9 +88,10 @@ def _titled(state: State, job: Job) -> dict[str, Any]:
 
 def _own(state: State, caller: Caller, id: str) -> Job:
     job = state.ledger.jobs.get(id)
-    seen = job is not None and job.owner == caller.owner
-    if seen and job is not None and caller.collections:
-        seen = job.collection in {one.collection for one in reach.datasets(state, caller) if one.owner == caller.owner}
-    if job is None or not seen:
+    if job is None or job.owner != caller.owner or not _reaches(reach.own_collections(state, caller), job):
         raise NotFound(f"no job has the id {id!r}; list the jobs to see those that exist")
     return job
+
+
+def _reaches(collections: list[str] | None, job: Job) -> bool:
+    return collections is None or job.collection in collections

@@ -70,9 +70,9 @@ def metrics(request: Request, state: Shared, caller: Reader) -> Response:
 def status(state: Shared, caller: Reader) -> JSONResponse:
     """Your documents, passages and jobs by state."""
     every = {name: counts for (owner, name), counts in state.counts().items() if owner == caller.owner}
-    if caller.collections:
-        seen = {one.collection for one in reach.datasets(state, caller) if one.owner == caller.owner}
-        every = {name: counts for name, counts in every.items() if name in seen}
+    reached = reach.own_collections(state, caller)
+    if reached is not None:
+        every = {name: counts for name, counts in every.items() if name in reached}
     own = list(every.values())
     space = state.kb.catalog.space()
     return wire.ok(
@@ -81,7 +81,7 @@ def status(state: Shared, caller: Reader) -> JSONResponse:
             "rights": caller.rights,
             "documents": sum(documents for documents, _ in own),
             "chunks": sum(chunks for _, chunks in own),
-            "jobs": {} if caller.collections else state.ledger.jobs.counts(caller.owner),
+            "jobs": state.ledger.jobs.counts(caller.owner, collections=reached),
             "bytes": state.ledger.originals.used(caller.owner),
             "quota_bytes": state.settings.owner_quota_bytes,
             "generation": state.kb.catalog.generation(),

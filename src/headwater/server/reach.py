@@ -20,6 +20,7 @@ __all__ = [
     "file",
     "files",
     "only",
+    "own_collections",
     "own_dataset",
     "own_file",
     "view",
@@ -50,8 +51,14 @@ def view(state: State, caller: Caller) -> KnowledgeBase:
     ]
     if not caller.collections:
         return state.kb.for_owner(caller.owner, shared=shared)
-    own = [one.collection for one in datasets(state, caller) if one.owner == caller.owner]
-    return state.kb.for_owner(caller.owner, collections=own, shared=shared)
+    return state.kb.for_owner(caller.owner, collections=own_collections(state, caller), shared=shared)
+
+
+def own_collections(state: State, caller: Caller) -> list[str] | None:
+    """Those of its owner that a key for some collections reaches; None for a key for all."""
+    if not caller.collections:
+        return None
+    return [one.collection for one in datasets(state, caller) if one.owner == caller.owner]
 
 
 def dataset(state: State, caller: Caller, given: str) -> Dataset:

@@ -127,18 +127,18 @@ class Jobs:
         owner: str,
         *,
         states: Sequence[str] = (),
-        collection: str | None = None,
+        collections: Sequence[str] | None = None,
         limit: int = 100,
         offset: int = 0,
     ) -> list[Job]:
-        """An owner's, the latest first."""
+        """An owner's, the latest first; those of some collections, or of all."""
         sql, values = "select * from job where owner = ?", [owner]
         if states:
             sql += f" and state in ({', '.join('?' * len(states))})"
             values += states
-        if collection is not None:
-            sql += " and collection = ?"
-            values.append(collection)
+        if collections is not None:
+            sql += f" and collection in ({_marks(collections)})"
+            values += collections
         with self._file.reading() as db:
             rows = db.execute(f"{sql} order by place desc limit ? offset ?", (*values, limit, offset)).fetchall()
         return [_job(row) for row in rows]
@@ -310,11 +310,14 @@ class Jobs:
         with self._file.writing() as db:
             db.execute("update job set priority = ?, updated = ? where id = ?", (priority, now(), id))
 
-    def counts(self, owner: str | None = None) -> dict[str, int]:
-        """How many are in each state."""
-        sql, values = "select state, count(*) from job", ()
+    def counts(self, owner: str | None = None, *, collections: Sequence[str] | None = None) -> dict[str, int]:
+        """How many are in each state: of all, of an owner, of some collections of an owner."""
+        sql = "select state, count(*) from job"
+        values: list[str] = []
         if owner is not None:
-            sql, values = f"{sql} where owner = ?", (owner,)  # type: ignore[assignment]
+            sql, values = f"{sql} where owner = ?", [owner]
+            if collections is not None:
+                sql, values = f"{sql} and collection in ({_marks(collections)})", [owner, *collections]
         with self._file.reading() as db:
             return {row[0]: row[1] for row in db.execute(f"{sql} group by state", values)}
 

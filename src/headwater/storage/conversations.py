@@ -74,13 +74,14 @@ class Conversations:
         with self._reading() as db:
             return self._listed(db, "order by c.updated desc, c.rowid desc limit ? offset ?", (limit, offset))
 
-    def search(self, text: str, *, limit: int = 50) -> list[Conversation]:
+    def search(self, text: str, *, limit: int = 50, offset: int = 0) -> list[Conversation]:
         """Those with the text in their title or in a turn, the latest first."""
         pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         inside = "select 1 from turn t where t.conversation_id = c.id and t.content like ? escape '\\'"
-        where = f"and (c.title like ? escape '\\' or exists({inside})) order by c.updated desc limit ?"
+        where = f"and (c.title like ? escape '\\' or exists({inside}))"
+        order = "order by c.updated desc, c.rowid desc limit ? offset ?"
         with self._reading() as db:
-            return self._listed(db, where, (pattern, pattern, limit))
+            return self._listed(db, f"{where} {order}", (pattern, pattern, limit, offset))
 
     def rename(self, id: str, title: str) -> None:
         """Give it another title."""
