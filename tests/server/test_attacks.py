@@ -309,6 +309,26 @@ def test_a_page_of_somebody_else_cannot_post(server: Running, origin: str) -> No
         assert "access-control-allow-origin" not in preflight.headers
 
 
+def test_pages_of_a_named_origin_call_as_their_client_does(tmp_path: Path) -> None:
+    origin = "https://wiki.example.org"
+    running = Running(tmp_path / "home", env={"HEADWATER_SERVER__CORS_ORIGINS": json.dumps([origin])})
+    # What the client of OpenAI for browsers asks for.
+    asked = "authorization,content-type,x-stainless-lang,x-stainless-retry-count"
+    told = {"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": asked}
+    with running.client() as client:
+        preflight = client.options("/v1/chat/completions", headers=told)
+        assert preflight.status_code == 204 and preflight.headers["access-control-allow-origin"] == origin
+        assert preflight.headers["access-control-allow-headers"] == asked
+        odd = client.options("/v1/models", headers={**told, "Access-Control-Request-Headers": "a b: c, *"})
+        assert odd.headers["access-control-allow-headers"] == "authorization, content-type, x-request-id"
+        answer = client.post("/api/v1/datasets", json={"name": "x"}, headers={"Origin": origin})
+        assert answer.status_code == 200 and answer.headers["access-control-allow-origin"] == origin
+        assert "retry-after" in answer.headers["access-control-expose-headers"]
+        elsewhere = client.options("/v1/models", headers={**told, "Origin": "https://evil.example"})
+        assert "access-control-allow-headers" not in elsewhere.headers
+    assert running.stop() == 0
+
+
 def test_header_tricks(server: Running, keys: dict[str, str]) -> None:
     with server.client(keys["thief"]) as client:
         for headers in (

@@ -17,6 +17,8 @@ MAX_PLAIN_BYTES = 32 * 1024**2  # of a body that is no upload
 SLOW_SECONDS = 30.0  # between two pieces of a body
 # A body that has taken longer than that must have come at the pace of a modem: dripping holds a connection, not work.
 LEAST_BYTES_PER_SECOND = 1024
+# Names of headers as a browser lists them.
+_NAMES = re.compile(r"[\w-]+( ?, ?[\w-]+){0,63}", re.ASCII)
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PORT = re.compile(r":\d+$")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
@@ -29,6 +31,8 @@ CONTENT_SECURITY = (
     "font-src 'self'; manifest-src 'self'; frame-src 'self' blob:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+# What a page of another origin may read of an answer, beside what every page may.
+EXPOSED = b"content-disposition, openai-poll-after-ms, retry-after, x-request-id"
 HEADERS = {
     b"content-security-policy": CONTENT_SECURITY.encode(),
     b"x-content-type-options": b"nosniff",
@@ -78,7 +82,7 @@ class Gate:
                 state.meters.errors.labels(fault.name).inc()
             await wire.failed(fault, told, path=scope["path"])(scope, receive, passage.send)
         elif scope["method"] == "OPTIONS" and passage.origin:
-            await _preflight(passage.send)
+            await _preflight(passage.send, asked=headers.get("access-control-request-headers", ""))
         else:
             await self.app(scope, _Body(receive, limit=self._limit(headers)).receive, passage.send)
 
@@ -148,6 +152,7 @@ class _Passage:
             added.append((b"x-request-id", self.id.encode()))
             if self.origin:
                 added += [(b"access-control-allow-origin", self.origin.encode("latin-1")), (b"vary", b"Origin")]
+                added.append((b"access-control-expose-headers", EXPOSED))
             if b"cache-control" not in present:
                 added.append((b"cache-control", b"no-store"))
             message["headers"] = [*message.get("headers", []), *added]
@@ -191,10 +196,12 @@ def _state(scope: Scope) -> Any:
     return getattr(scope["app"].state, "headwater", None) if "app" in scope else None
 
 
-async def _preflight(send: Any) -> None:
+async def _preflight(send: Any, *, asked: str) -> None:
+    """To an origin that may call: clients of OpenAI and of MCP send headers of their own, which change with them."""
+    names = asked if _NAMES.fullmatch(asked) else "authorization, content-type, x-request-id"
     allowed = [
         (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-        (b"access-control-allow-headers", b"authorization, content-type, x-request-id"),
+        (b"access-control-allow-headers", names.encode("latin-1")),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": allowed})
