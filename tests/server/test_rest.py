@@ -293,6 +293,13 @@ def test_a_path_that_nobody_has_is_not_found_by_any_method(client: httpx2.Client
     assert refused.status_code == 404 and "allow" not in refused.headers
 
 
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", ""])
+def test_json_that_is_sent_as_something_else_is_told_so(client: httpx2.Client, kind: str) -> None:
+    # What `curl -d` does when nobody says otherwise.
+    refused = client.post("/api/v1/retrieval", content=b'{"question": "leave"}', headers={"Content-Type": kind})
+    assert refused.status_code == 422 and f"`Content-Type: application/json`, got {kind!r}" in refused.json()["message"]
+
+
 def test_settings_tell_no_secret(client: httpx2.Client) -> None:
     told = client.get("/api/v1/settings").json()["data"]
     assert told["server.port"]["value"] == 8571

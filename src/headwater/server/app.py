@@ -204,12 +204,10 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, error: RequestValidationError) -> JSONResponse:
-        told = [
-            f"the body is no JSON: {one.get('ctx', {}).get('error', one['msg'])} at character {one['loc'][-1]}"
-            if one["type"] == "json_invalid"
-            else f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
-            for one in error.errors()[:5]
-        ]
+        told = [_told(one) for one in error.errors()[:5]]
+        kind = request.headers.get("content-type", "")
+        if isinstance(error.body, bytes) and error.body and "json" not in kind:
+            told = [f"the body is read as JSON only with `Content-Type: application/json`, got {kind!r}"]
         _count(request, "ARGUMENT_ERROR")
         return wire.failed(wire.Fault(422, "ARGUMENT_ERROR"), "; ".join(told), path=request.url.path)
 
@@ -228,6 +226,12 @@ def _answer_errors(app: FastAPI) -> None:
         _count(request, "SERVER_ERROR")
         message = f"something went wrong that nobody foresaw; the log says more under the request id {id}"
         return wire.failed(wire.Fault(500, "SERVER_ERROR"), message, path=request.url.path)
+
+
+def _told(one: dict[str, Any]) -> str:
+    if one["type"] == "json_invalid":
+        return f"the body is no JSON: {one.get('ctx', {}).get('error', one['msg'])} at character {one['loc'][-1]}"
+    return f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
 
 
 def _count(request: Request, name: wire.ErrorName) -> None:
