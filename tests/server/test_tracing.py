@@ -1,6 +1,7 @@
 """Spans for OpenTelemetry: what they hold, what they do not, and that they arrive where OTLP is told to send them."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
@@ -85,7 +86,10 @@ def test_a_search_and_its_stages(home: Path) -> None:
     assert request.parent and f"{request.parent.span_id:016x}" == PARENT.split("-")[2]
     search = named["retrieve"]
     assert parent_of(search, spans) == "POST /api/v1/retrieval"
-    assert dict(search.attributes or {})["headwater.hits"] == 1
+    told = dict(search.attributes or {})
+    assert told["headwater.hits"] == 1 and told["gen_ai.operation.name"] == "retrieval"
+    (document,) = json.loads(str(told["gen_ai.retrieval.documents"]))
+    assert document["id"].count(":") == 1 and document["score"] > 0
     stages = [span for span in spans if span.name.startswith("retrieve ")]
     assert {"retrieve keyword", "retrieve semantic"} <= {span.name for span in stages}
     assert {parent_of(span, spans) for span in stages} == {"retrieve"}

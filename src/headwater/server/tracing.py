@@ -70,6 +70,9 @@ class Tracing:
         end = time.time_ns()
         start = end - round(seconds * 1e9)
         told: dict[str, Any] = {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.request.top_k": results.query.options.top_n,
+            "gen_ai.retrieval.documents": _found(results),
             "headwater.mode": results.mode_used,
             "headwater.hits": len(results),
             "headwater.total": results.total,
@@ -77,7 +80,7 @@ class Tracing:
             "headwater.generation": results.generation,
         }
         if self._text:
-            told["headwater.query"] = results.query.text
+            told["headwater.query"] = told["gen_ai.retrieval.query.text"] = results.query.text
         with self._span("retrieve", start=start, end=end, told=told):
             for stage, took in results.timings_ms.items():
                 if stage != "total":
@@ -158,6 +161,11 @@ def _provider() -> Any:
     made = TracerProvider(resource=named)
     made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return made
+
+
+def _found(results: Results) -> str:
+    """Which passages with which scores, and none of their words."""
+    return json.dumps([{"id": hit.chunk.name, "score": float(hit.score)} for hit in results])
 
 
 def _messages(role: str, text: str) -> str:
