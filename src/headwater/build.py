@@ -209,6 +209,7 @@ class KnowledgeBase(Contents):
         where: str | Filter = "",
         collection: str | None = None,
         options: Mapping[str, Any] | None = None,
+        archived: bool = False,
     ) -> Answer:
         """The answer to the next message of a conversation, else of a new one: `answer.conversation_id` says which."""
         return _last(
@@ -219,6 +220,7 @@ class KnowledgeBase(Contents):
                 where=where,
                 collection=collection,
                 options=options,
+                archived=archived,
             )
         )
 
@@ -231,9 +233,10 @@ class KnowledgeBase(Contents):
         where: str | Filter = "",
         collection: str | None = None,
         options: Mapping[str, Any] | None = None,
+        archived: bool = False,
     ) -> Iterator[Event]:
         """The same as it comes about."""
-        query = self.query(message, where=where, collection=collection, options=options)
+        query = self.query(message, where=where, collection=collection, options=options, archived=archived)
         return self.chats.stream(query, conversation_id=conversation, use_knowledge_base=use_knowledge_base)
 
     def why(

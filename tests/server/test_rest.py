@@ -148,6 +148,10 @@ def test_archived_documents_are_found_only_when_asked_for(client: httpx2.Client)
     }
     both = client.post("/api/v1/retrieval", json={**question, "archived": True}).json()["data"]["chunks"]
     assert wanted in {c["document_id"] for c in both}
+    for path in ("/api/v1/ask", "/api/v1/conversations"):
+        asked = {"question": "How many weeks of leave are parents entitled to?", "archived": True}
+        cited = client.post(path, json=asked).json()["data"]["citations"]
+        assert wanted in {one["document_id"] for one in cited}, path
     client.put(f"/api/v1/datasets/{dataset}/documents", json={"ids": [wanted], "status": "1"})
     assert wanted in {
         c["document_id"] for c in client.post("/api/v1/retrieval", json=question).json()["data"]["chunks"]

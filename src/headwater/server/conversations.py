@@ -72,6 +72,7 @@ def prepared(state: State, caller: Caller, given: Said) -> Iterator[Event]:
         use_knowledge_base=given.use_knowledge_base,
         where=where,
         options=options,
+        archived=given.archived,
     )
 
 

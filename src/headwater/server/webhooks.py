@@ -63,7 +63,7 @@ def delete_webhook(state: Shared, caller: Admin, webhook_id: str) -> JSONRespons
 
 
 def checked_address(url: str, *, allow_private: bool) -> None:
-    """Refuse what is no address to tell, or names a machine of a private network. A name is judged when it is used."""
+    """Refuse what is no address, or names a machine of a private network. A name is judged when it is used."""
     from headwater.sources.web import PageError, normalised, refused
 
     checked_url(url)
@@ -72,4 +72,4 @@ def checked_address(url: str, *, allow_private: bool) -> None:
     except PageError as error:
         raise UsageError(str(error)) from error
     if reason:
-        raise UsageError(f"nobody is told at {url!r}: {reason}; see web.allow_private")
+        raise UsageError(f"{url!r} is an address {reason}; see web.allow_private")
