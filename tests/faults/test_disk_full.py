@@ -8,6 +8,8 @@ import pytest
 
 from headwater.errors import DiskFull
 from headwater.filters import ALL, parse
+from headwater.server.wire import fault_of
+from headwater.storage.ledger import Ledger
 from headwater.storage.sqlite import SqliteCatalog
 from headwater.testing.versions import SPACE, made, named, put
 
@@ -92,3 +94,20 @@ def test_an_error_in_the_midst_of_a_commit_leaves_nothing_of_it(
     assert catalog.tickets() == {new.ticket: 2} and catalog.check() == []
     assert [chunk.section for chunk in catalog.chunks_of(named(new))] == ["New", "New"]
     assert [r.ticket for r in catalog.records(parse("tag = new"))] == [new.ticket]
+
+
+def test_a_file_that_does_not_fit_leaves_no_half_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tmp_path)
+    kept = ledger.originals.write(b"kept")
+
+    def no_room(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("headwater.storage._originals.os.fsync", no_room)
+    with pytest.raises(DiskFull, match="no room left for a file of 6 bytes") as caught:
+        ledger.originals.write(b"not it")
+    assert fault_of(caught.value).status == 503
+    monkeypatch.undo()
+    assert [path.name for path in (tmp_path / "originals").rglob("*") if path.is_file()] == [kept]
+    assert ledger.originals.read(ledger.originals.write(b"not it")) == b"not it"
+    ledger.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -11,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from headwater.errors import NotFound
+from headwater.errors import BackendError, DiskFull, NotFound
 from headwater.storage._ledger_file import LedgerFile, now
 
 FOLDER: Final = "originals"
@@ -44,13 +45,19 @@ class Originals:
         path = self._path(named)
         if path.exists():
             return named
-        path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{named}.{secrets.token_hex(4)}.new")
-        with open(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(draft, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)  # half a file is of no use, and takes the room that is missing
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(f"no room left for a file of {len(data)} bytes; free some and try again") from error
+            raise BackendError(f"a file cannot be kept: {error.strerror}; check the folder {FOLDER!r}") from error
         return named
 
     def keep(self, original: Original) -> None:
