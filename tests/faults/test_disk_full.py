@@ -1,17 +1,23 @@
 """A disk without room: the error says so, nothing acknowledged is lost, and work goes on when there is room again."""
 
 import errno
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headwater.errors import DiskFull
+from headwater.build import open_home
+from headwater.errors import DiskFull, HomeLocked
 from headwater.filters import ALL, parse
 from headwater.server.wire import fault_of
+from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger
+from headwater.storage.lock import HomeLock
 from headwater.storage.sqlite import SqliteCatalog
 from headwater.testing.versions import SPACE, made, named, put
+from headwater.types import document_id
 
 
 @pytest.fixture
@@ -111,3 +117,47 @@ def test_a_file_that_does_not_fit_leaves_no_half_of_it(tmp_path: Path, monkeypat
     assert [path.name for path in (tmp_path / "originals").rglob("*") if path.is_file()] == [kept]
     assert ledger.originals.read(ledger.originals.write(b"not it")) == b"not it"
     ledger.close()
+
+
+def test_a_lock_is_taken_on_a_full_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    lock = HomeLock(tmp_path / "write.lock")
+    monkeypatch.setattr("headwater.storage.lock.os.write", no_room)
+    lock.acquire()
+    assert lock.held
+    with pytest.raises(HomeLocked):
+        HomeLock(lock.path).acquire()
+    lock.release()
+
+
+def test_a_worker_outlives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_home(tmp_path) as kb:
+        ledger = Ledger(tmp_path)
+        worker = Worker(kb, ledger, attempts=3)
+        failing, failed = True, threading.Event()
+        step = worker.step
+
+        def sometimes() -> bool:
+            if not failing:
+                return step()
+            failed.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(worker, "step", sometimes)
+        worker.start()
+        assert failed.wait(30)
+        failing = False
+        hash = ledger.originals.write(b"The pump failed at dawn.")
+        work = {"hash": hash, "mime": "text/plain", "modified": "", "bytes": 24, "labels": {}}
+        id = document_id("local", "default", "note:1")
+        job = ledger.jobs.add(owner="local", collection="default", document=id, uri="note:1", kind="put", work=work)
+        end = time.monotonic() + 60
+        while (now := ledger.jobs.get(job.id)) is None or now.is_open:
+            assert time.monotonic() < end
+            worker.wake()
+            time.sleep(0.05)
+        assert now.state == "completed"
+        worker.stop(timeout_seconds=30)
+        ledger.close()

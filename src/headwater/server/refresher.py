@@ -33,10 +33,10 @@ class Refresher:
             self._thread.join(timeout_seconds)
 
     def step(self) -> list[Refreshed]:
-        """Look at what is due now. A store that fails is no reason to end: it is due again."""
+        """Look at what is due now. A store or a disk that fails is no reason to end: it is due again."""
         try:
             done = refresh(self._kb, goes_on=lambda: not self._stop.is_set())
-        except BackendError as error:
+        except (BackendError, OSError) as error:
             logs.warn("Subscriptions cannot be looked at", error=error, reason=str(error))
             return []
         for one in done:

@@ -113,7 +113,7 @@ class Worker:
             try:
                 self.ledger.journal.flush()
                 busy = self.step()
-            except (BackendError, UsageError) as error:  # the ledger or the lock itself: nothing to do but wait
+            except (BackendError, UsageError, OSError) as error:  # the ledger, the lock, the disk: only waiting helps
                 logs.warn("The worker cannot work", error=error, reason=str(error))
                 busy = False
                 self._stop.wait(IDLE_SECONDS)
@@ -329,7 +329,7 @@ class Worker:
         while not self._stop.is_set():
             try:
                 busy = self._fetch()
-            except BackendError as error:
+            except (BackendError, OSError) as error:
                 logs.warn("Pages cannot be fetched", error=error, reason=str(error))
                 busy = False
             if busy:

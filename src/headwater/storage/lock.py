@@ -55,7 +55,8 @@ class HomeLock:
                 if holder.get("pid") == os.getpid() or time.monotonic() >= end:
                     raise HomeLocked(sentence(repr(str(self.path.parent)), holder))
                 time.sleep(POLL_SECONDS)
-            _write(descriptor, own())
+            with suppress(OSError):  # what the file says is for people; a full disk must not keep anybody from writing
+                _write(descriptor, own())
         except BaseException:
             os.close(descriptor)
             raise
@@ -68,7 +69,7 @@ class HomeLock:
             return
         descriptor, self._descriptor = self._descriptor, -1
         _held.discard(self)
-        with suppress(OSError):  # what the file says is for people; a full disk must not keep the lock
+        with suppress(OSError):  # for people, too; a full disk must not keep the lock
             _write(descriptor, {})
         _unlock(descriptor)
         os.close(descriptor)
