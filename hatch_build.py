@@ -31,7 +31,9 @@ class NativeModules(BuildHookInterface[Any]):
         except Exception as error:
             if wanted == "1":
                 raise
-            self.app.display_warning(f"headwater is installed without native code, and slower to add documents: {error}")
+            self.app.display_warning(
+                f"headwater is installed without native code and adds documents more slowly: {error}"
+            )
             return
         if version != "editable":
             build_data["force_include"].update({str(path): f"headwater/{path.name}" for path in made})
