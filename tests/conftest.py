@@ -66,18 +66,21 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """A fresh database, gone after the test with all connections to it."""
+    """A database with nothing in it and a name of its own; no connection to it outlives the test."""
     name = f"test_{next(_DATABASES)}"
     yield postgres_server.url(name)
-    postgres_server.drop(name)
+    postgres_server.empty(name)
 
 
 _DATABASES = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
-    """A Milvus of our own, for the whole run; where its package is missing the test fails and names it."""
+    """A Milvus of our own, for a file: it takes a tenth of a core also while nobody asks it anything.
+
+    Where its package is missing the test fails and names it.
+    """
     server = MilvusServer(tmp_path_factory.mktemp("milvus"))
     try:
         server.start()
