@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.starter import headwater
 
 from headwater import config as settings
 from headwater.errors import UsageError
 from headwater.evaluate.dataset import read_set
 from headwater.evaluate.report import between_markers, markdown, parse_gate
 from headwater.evaluate.run import indexed, make_embedder, measure, ranked_documents
-from headwater.testing.command import Outcome, headwater
+from headwater.testing.command import Outcome
 
 FIGURES = {
     *("ndcg@10", "recall@5", "recall@10", "recall@100", "mrr@10", "map@10", "precision@5"),

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater as command
 
 import headwater
 from headwater.errors import NotFound, UsageError
@@ -11,7 +12,6 @@ from headwater.storage.ledger import FILE_NAME, Ledger, Original
 from headwater.storage.lock import HomeLock
 from headwater.storage.notes import SqliteNotes
 from headwater.storage.subscriptions import Subscription, Subscriptions
-from headwater.testing.command import headwater as command
 from headwater.types import document_id
 
 # Words of its text, its title, a heading, a tag, its folder, its name; in two scripts.

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater
 
 from headwater.build import KnowledgeBase, open_home
 from headwater.errors import BackendError
 from headwater.retrieve import SEMANTIC_FAILED
-from headwater.testing.command import headwater
 from headwater.testing.milvus_server import MilvusServer
 
 pytestmark = pytest.mark.system

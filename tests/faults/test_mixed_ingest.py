@@ -10,12 +10,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater as command
 
 import headwater
 from headwater.commands.manage import ProgressLines, progress_line
 from headwater.config import Setting
 from headwater.indexer import Progress
-from headwater.testing.command import headwater as command
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mixed_files import KINDS, mark, write_mixed

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater as command
 
 import headwater
 from headwater.archive import pack, unpack
@@ -19,7 +20,6 @@ from headwater.pack_file import FORMAT, MANIFEST, verify
 from headwater.refresh import subscribe
 from headwater.storage.ledger import Ledger, Original
 from headwater.storage.subscriptions import Subscriptions
-from headwater.testing.command import headwater as command
 
 
 def fill(home: Path, handbook: Path) -> None:

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater as command
 
 import headwater
 from headwater.sources.watch import Event, Watch
-from headwater.testing.command import headwater as command
 
 PATIENCE_SECONDS = 60.0
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.starter import headwater
 
 from headwater.build import open_home
-from headwater.testing.command import Outcome, headwater
+from headwater.testing.command import Outcome
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from tests.starter import headwater
 
 import headwater as library
 from headwater import config as settings
@@ -14,7 +15,6 @@ from headwater.cli import cli
 from headwater.errors import HeadwaterError, SettingError
 from headwater.models.chat import OpenAIChat
 from headwater.models.openai import OpenAIEmbedder
-from headwater.testing.command import headwater
 
 # Commands that print no result of their own: they talk, serve or go on until they are stopped.
 WITHOUT_JSON = {"chat", "serve", "worker", "mcp", "demo"}

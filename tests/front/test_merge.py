@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.front.copies import Once, config, contents
+from tests.starter import headwater as command
 
 from headwater import pack_file
 from headwater.archive import pack
@@ -21,7 +22,6 @@ from headwater.cli import cli
 from headwater.errors import DiskFull, NotFound, SpaceMismatch, UsageError
 from headwater.merging import diff, merge
 from headwater.storage.ledger import Ledger, Original
-from headwater.testing.command import headwater as command
 from headwater.types import Change, Labels
 
 OURS = {"same": "The pump stands by the river.", "text": "Our gauge shows one metre.", "home": "Only we have this."}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.starter import headwater
 
 from headwater.config import load
-from headwater.testing.command import headwater
 from headwater.testing.milvus_server import MilvusServer
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.front.copies import Once, contents
+from tests.starter import headwater as command
 
 from headwater import copying, pack_file
 from headwater.archive import MARK, pack, portable_settings, unpack
@@ -20,7 +21,6 @@ from headwater.config import load, written_in
 from headwater.errors import BackendError, DiskFull, SpaceMismatch, UsageError
 from headwater.pack_file import verify
 from headwater.storage.ledger import Ledger, Original
-from headwater.testing.command import headwater as command
 from headwater.testing.milvus_server import MilvusServer
 from headwater.types import Change, Document
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.starter import headwater
 
 from headwater.build import open_home
 from headwater.cli import cli
@@ -14,7 +15,6 @@ from headwater.effective import effective_settings
 from headwater.errors import BackendError, HeadwaterError, HomeLocked, SettingError
 from headwater.sample import copy_to, questions
 from headwater.storage.postgres import PostgresCatalog
-from headwater.testing.command import headwater
 from headwater.testing.postgres_server import PostgresServer
 
 TWO_LINES = '[catalog]\nuse = "postgres"\n'

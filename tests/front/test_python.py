@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater as command
 
 import headwater
 from headwater.errors import FilterError, NotFound, SettingError, UsageError
-from headwater.testing.command import headwater as command
 from headwater.types import Document, Labels
 
 

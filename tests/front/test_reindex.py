@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.starter import headwater
 
 from headwater.build import open_home
 from headwater.errors import HomeLocked, NotFound, SpaceMismatch, UsageError
 from headwater.models.hashed import HashedEmbedder
 from headwater.retrieve import SEMANTIC_FAILED
 from headwater.storage.lock import HomeLock
-from headwater.testing.command import headwater
 from headwater.types import Matrix
 
 OLD = "[embed]\nuse = 'hashed'\ndim = 64\n"

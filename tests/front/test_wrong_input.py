@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater
 
 from headwater.build import open_home
 from headwater.stores import CATALOG_FILE
-from headwater.testing.command import headwater
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from tests.starter import headwater as command
 
 import headwater
 from headwater.pack_file import verify
 from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger
-from headwater.testing.command import headwater as command
 
 BEFORE = 30  # uploads that are acknowledged before the pack is begun
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx2
 from tests.server.conftest import Running
+from tests.starter import headwater
 
 from headwater.errors import HomeLocked
 from headwater.storage.postgres import PostgresCatalog
-from headwater.testing.command import headwater
 
 SETTINGS = '[catalog]\nuse = "postgres"\ncreate = true\n'
 LEAVE = "Parents are entitled to 26 weeks of leave. Of these, 18 weeks are paid in full."

@@ -10,9 +10,9 @@ import openai
 import pytest
 from openai.types import VectorStore
 from tests.server.conftest import Running
+from tests.starter import headwater as command
 
 from headwater.storage.ledger import Ledger
-from headwater.testing.command import headwater as command
 from headwater.types import document_id
 
 LEAVE = "# Parental leave\n\nParents are entitled to 26 weeks of leave. Of these, 18 weeks are paid in full.\n"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.starter import headwater as command
 
 import headwater
 from headwater import config as settings
@@ -15,7 +16,6 @@ from headwater.refresh import due, refresh, subscribe, unsubscribe
 from headwater.sources import bookmarks, feed
 from headwater.sources._stand_in import says_nothing
 from headwater.storage.subscriptions import MOST_PATIENCE, Subscriptions
-from headwater.testing.command import headwater as command
 from headwater.testing.web_server import Page, Site
 from headwater.types import Blob
 
