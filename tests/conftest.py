@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, settings
 from headwater.testing.milvus_server import MilvusServer
 from headwater.testing.postgres_server import PostgresServer
 
-# Machines are shared and noisy: a slow example is not a failing one. The quick run is the same everywhere; the thorough
-# one looks for what nobody has thought of yet.
-settings.register_profile(
-    "quick", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+# Machines are shared and noisy: a slow example is not a failing one. The quick run of `make test` and the full one of
+# `make test-all` are the same everywhere; the thorough one looks for what nobody has thought of yet.
+for name, examples in (("quick", 30), ("full", 60)):
+    settings.register_profile(
+        name, deadline=None, max_examples=examples, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    )
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
