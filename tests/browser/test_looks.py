@@ -314,7 +314,7 @@ def _hostile(page: Any, served: Any, until: Any) -> None:
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Add files").first.click()
     chooser.value.set_files(chosen)
-    until(page, "document.querySelectorAll('[data-state=completed]').length >= 3", seconds=60)
+    until(page, "document.querySelectorAll('[data-state=completed]').length >= 3")
     links = [one.get_attribute("href") for one in page.locator("td.name a").all()]
     assert len(links) >= 3
     page.goto(f"{served.url}/#/ask")
@@ -353,10 +353,10 @@ def _hostile(page: Any, served: Any, until: Any) -> None:
         if place == "quality":
             page.get_by_label("Test set").select_option(NAME.format("set"))
             page.get_by_role("button", name="Measure", exact=True).click()
-            until(page, "document.querySelectorAll('.plot').length === 2", seconds=60)
+            until(page, "document.querySelectorAll('.plot').length === 2")
             page.get_by_label("Questions").select_option(NAME.format("set"))
             page.get_by_role("button", name="Try them").click()
-            page.locator(".ways tbody tr").first.wait_for(timeout=60_000)
+            page.locator(".ways tbody tr").first.wait_for()
         shown[place.split("?")[0]] = page.locator("main").inner_text()
         assert page.evaluate("window.pwned") is None, place
         strange = 'main img:not([src^="blob:"]), main script, main iframe, main [onclick]'

@@ -28,7 +28,7 @@ def test_the_first_visit_offers_a_sample_that_can_be_asked(empty_server: Any, op
     page = opened(empty_server)
     page.get_by_role("button", name="Load the sample").click()
     question = page.get_by_role("button", name="How long is parental leave")
-    question.wait_for(timeout=60_000)
+    question.wait_for()
     question.click()
     page.wait_for_selector(".sources")
     assert "20 weeks" in page.locator(".answer").inner_text()
@@ -391,7 +391,7 @@ def test_a_way_to_search_is_found_applied_and_taken_back(page: Any, server: Any,
         page.get_by_label(name).uncheck()
     page.get_by_text("Up to 4 ways").wait_for()
     page.get_by_role("button", name="Try them").click()
-    page.locator(".ways tbody tr").first.wait_for(timeout=60_000)
+    page.locator(".ways tbody tr").first.wait_for()
     ways = page.locator(".ways tbody th").all_inner_texts()
     assert sorted(ways) == ["As it was set", "Not looked at again", "Words", "Words, not looked at again"]
     # Every difference has its interval.
