@@ -244,8 +244,9 @@ def test_every_character_of_a_document_is_shown_once(server: Any, opened: Any, p
     """What is drawn of a text is the text: so what is lit is the quote, whatever stands around it."""
     page = opened(server)
     texts = [papers["leave.md"].read_text(encoding="utf-8"), "a\n\n| x | y \\| z |\n|--|\n| 🌧 |\n```\n# no heading\n"]
+    texts += ["```python\nprint(1)\n```\n", "```\n```\n", "```"]
     for text in texts:
-        for mime in ("text/markdown", "text/plain"):
+        for mime in ("text/markdown", "text/html", "text/plain"):
             drawn = page.evaluate(
                 """async ([text, mime]) => {
                   const { rendered } = await import("/text.js");

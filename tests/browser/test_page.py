@@ -8,6 +8,8 @@ import pytest
 pytestmark = pytest.mark.system
 
 LIT = "[...document.querySelectorAll('.source mark.lit')].map((one) => one.textContent).join('')"
+CITED = """fetch("/api/v1/conversations/" + new URLSearchParams(location.hash.split("?")[1]).get("c"))
+  .then((answer) => answer.json()).then(({ data }) => data.turns.at(-1).citations)"""
 
 
 def ask(page: Any, question: str) -> None:
@@ -17,8 +19,8 @@ def ask(page: Any, question: str) -> None:
 
 
 def cited(page: Any, place: int = 0) -> str:
-    """Open a citation of the last answer; return its quote as the list of sources has it."""
-    quote = page.locator(".turn").last.locator(".sources .quote").nth(place).text_content()
+    """Open a citation of the last answer; return its quote as the server has it."""
+    quote = page.evaluate(CITED)[place]["quote"]
     page.locator(".turn").last.locator(".cite").nth(place).click()
     page.wait_for_selector(".source mark.lit", state="attached")  # the first may hold nothing but the bar of a table
     return str(quote)
@@ -71,6 +73,35 @@ def test_a_row_of_a_table_is_lit_in_a_table(page: Any) -> None:
     assert page.evaluate(LIT) == quote
     assert page.locator(".source table td mark.lit").count() >= 2
     assert page.locator(".source table").inner_text().split() == "Occasion Days Moving house 2 Wedding 5".split()
+
+
+def test_signs_of_markdown_are_not_shown(page: Any, server: Any, until: Any) -> None:
+    """Not in a list of sources, nor in a web page, whose text has them for its headings and tables, nor in a hit."""
+    ask(page, "How many days off for a wedding?")
+    assert page.locator(".sources .quote").first.inner_text() == "Wedding · 5"
+    page.goto(f"{server.url}/#/search?q=%E5%84%BF%E7%AB%A5%E7%A5%A8%E4%BB%B7")  # 儿童票价
+    hit = page.locator(".hit").filter(has_text="访客须知").first
+    hit.locator("td", has_text="儿童").wait_for()
+    assert "|" not in hit.locator(".said").inner_text()
+    hit.locator(".title").click()
+    page.wait_for_selector(".source .prose")
+    assert page.locator(".source .prose :is(h3, h4)").all_inner_texts() == ["访客须知", "票价"]
+    assert "#" in page.locator(".source .prose").text_content()  # they are there all the same: spans count them
+
+
+def test_what_is_cut_off_can_be_unfolded_also_when_there_is_less_room(page: Any, server: Any, until: Any) -> None:
+    cut = "[...document.querySelectorAll('.hit .said')].map((one) => one.scrollHeight > one.clientHeight + 1)"
+    offered = "[...document.querySelectorAll('.hit .unfold')].map((one) => !one.hidden)"
+    page.goto(f"{server.url}/#/search?q=turbine%20blades")
+    page.wait_for_selector(".hit")
+    before = page.evaluate(cut)
+    page.evaluate("document.querySelector('.results').style.width = '120px'")  # as beside a source
+    until(page, f"String({cut}) === String({offered})")
+    assert sum(page.evaluate(cut)) > sum(before)
+    page.get_by_role("button", name="More").first.click()
+    page.evaluate("document.querySelector('.results').style.width = ''")
+    page.wait_for_timeout(100)
+    assert page.get_by_role("button", name="Less").is_visible()
 
 
 def test_a_passage_of_a_pdf_is_marked_on_its_page(page: Any) -> None:

@@ -350,13 +350,13 @@ class Ask {
     const entry = (one, marker) => h("li", h("button", { onclick: (event) => this.openSource(one, { note: true, enter: !event.detail }) },
       marker ? h("b", marker) : null,
       h("span.words", h("span.title", named(one)), place(one) ? h("span.soft", ` · ${place(one)}`) : null,
-        one.support ? [" · ", support(one.support)] : null, h("span.quote", { lang: tongue(one.quote) }, one.quote))));
+        one.support ? [" · ", support(one.support)] : null, h("span.quote", { lang: tongue(one.quote) }, tidy(one.quote) || one.quote))));
     return [
       (answer.degraded || []).map((words) => h("p.note", worded(words))),
       citations.length ? h("p.soft.fine", t("model.by", { name: answer.model || t("model.none") })) : null,
       citations.length ? h("ol.sources", { "aria-label": t("sources") }, citations.map((one) => entry(one, `${one.marker}`))) : null,
       hits.length ? [h("p.soft.fine", t("refused.nearest")),
-        h("ol.sources", { "aria-label": t("refused.nearest") }, hits.map((hit) => entry({ ...hit, quote: tidy(hit.text), support: "" })))] : null,
+        h("ol.sources", { "aria-label": t("refused.nearest") }, hits.map((hit) => entry({ ...hit, quote: hit.text, support: "" })))] : null,
       h("div.row",
         citations.length ? [h("button.small.quiet", { onclick: () => copy(plain(turn)) }, t("copy.plain")),
           h("button.small.quiet", { onclick: () => copy(markdown(turn)) }, t("copy.markdown"))] : null,

@@ -141,8 +141,10 @@ export function meter(label, share, words) {
   return h("div.meter", h("span", label), h("span", words), h("span.track", { "aria-hidden": "true" }, h("i", { vars: { share: width } })));
 }
 
-/** A passage as one line of plain words, for a list. */
-export const tidy = (text) => text.replace(/^#{1,6} .*\n+(?=\S)/, "").replace(/^[#>*-]+ |\|?[-:| ]*-{3,}[-:| ]*\|?|\*\*|\[\[|\]\]/gm, " ").replace(/(?:\s*\|)+\s*/g, " · ").replace(/^[\s·]+/, "");
+/** A passage as one line of plain words, for a list: without the signs of Markdown, its rows one after another. */
+export const tidy = (text) => text.replace(/^#{1,6} .*\n+(?=\S)/, "")
+  .replace(/!?\[([^[\]\n]*)\]\([^)\s]*\)|^```.*$|`|\*\*|\[\[|\]\]/gm, "$1")
+  .replace(/^[#>*-]+ |\|?[-:| ]*-{3,}[-:| ]*\|?/gm, " ").replace(/(?:\s*\|)+\s*/g, " · ").replace(/^[\s·]+|[\s·]+$/g, "");
 
 /** Save text as a file. */
 export function save(name, text, mime = "text/plain") {

@@ -20,7 +20,7 @@ export async function show(root, { query }) {
   const view = new Search(root, query);
   await view.begin();
   return {
-    leave: () => view.pane?.leave?.(),
+    leave: () => (view.sizes.disconnect(), view.pane?.leave?.()),
     changed: (now) => view.changed(now),
     keys: { ask: () => view.question.focus(), next: () => view.walk(1), previous: () => view.walk(-1), close: () => view.close() },
   };
@@ -40,6 +40,8 @@ class Search {
     // In the order in which they are gone through, on a wide screen and on a small one.
     this.frame = h("div.page.search", this.form, this.panel, this.results, this.aside, this.told);
     fill(root, this.frame);
+    this.sizes = new ResizeObserver(() => (this.clipped(), this.lines?.()));
+    this.sizes.observe(this.results);
   }
 
   async begin() {
@@ -147,6 +149,7 @@ class Search {
     this.told.textContent = found.map((one) => this.counted(one)).join(" / ");
     if (!second) {
       fill(this.results, title, this.summary(first), first.chunks.map((hit) => this.hit(hit, tops)), first.chunks.length ? null : this.nothing(), this.whyNot());
+      this.lines = null;
       return this.clipped();
     }
     const rankOf = (results) => new Map(results.chunks.map((hit) => [hit.id, hit.rank]));
@@ -159,11 +162,8 @@ class Search {
     const shared = first.chunks.filter((hit) => inSecond.has(hit.id)).length;
     fill(this.results, title, h("p", t("search.shared", { n: shared, of: Math.max(first.chunks.length, second.chunks.length) })), pair, this.whyNot());
     this.clipped();
-    const lines = () => this.tie(pair, ties);
-    requestAnimationFrame(lines);
-    this.sizes?.disconnect();
-    this.sizes = new ResizeObserver(lines);
-    this.sizes.observe(pair);
+    this.lines = () => this.tie(pair, ties);
+    requestAnimationFrame(this.lines);
   }
 
   /** Lines between the same passage's places in both lists. */
@@ -180,7 +180,7 @@ class Search {
 
   /** "More" only where something is cut off. */
   clipped() {
-    for (const said of this.results.querySelectorAll(".hit .said")) {
+    for (const said of this.results.querySelectorAll(".hit:not(.whole) .said")) {
       said.parentNode.querySelector(".unfold").hidden = said.scrollHeight <= said.clientHeight + 1;
     }
   }
@@ -317,10 +317,9 @@ function explained(told, reasons) {
 
 /** A hit's text as a stretch that can be rendered. */
 function stretchOf({ content, kind, uri }) {
-  const table = { kind: "table", span: [0, content.length], header: "" };
-  const code = { kind: "code", span: [0, content.length], header: "" };
-  const mime = /\.(md|markdown)$/i.test(uri) ? "text/markdown" : "text/plain";
-  return { start: 0, text: content, mime, blocks: kind === "table" ? [table] : kind === "code" ? [code] : [], sections: [], hidden: [], pages: [] };
+  const whole = { kind: kind === "code" ? "code" : "table", span: [0, content.length], header: "" }; // only rows are made a table
+  const mime = /\.(md|markdown)$/i.test(uri) ? "text/markdown" : /^https?:|\.(html?|xhtml|epub)$/i.test(uri) ? "text/html" : "text/plain";
+  return { start: 0, text: content, mime, blocks: [whole], sections: [], hidden: [], pages: [] };
 }
 
 const said = (weight) => `${100 - weight} : ${weight}`;

@@ -13,6 +13,8 @@ const ITEM = /^(\s*)([-*+•]|\d{1,3}[.)])\s+/;
 const QUOTE = /^\s*>\s?/;
 const FENCE = /^\s*(```|~~~)/;
 const ROW = /^\s*\|.*\|\s*$/;
+// What these are read into has the signs of Markdown for headings, items, tables and code, and none within a line.
+const MARKED = new Set(["text/html", "application/xhtml+xml", "application/epub+zip"]);
 const RULE = /^[\s|:+-]*-[\s|:+-]*$/;
 
 /** The stretch {start, text, blocks, sections, hidden, pages, mime}; `lit` are [start, end] of the whole document. */
@@ -34,6 +36,7 @@ class Writer {
     this.points = /[\ud800-\udfff]/.test(stretch.text) ? Array.from(stretch.text) : stretch.text;
     this.length = this.points.length;
     this.markdown = stretch.mime === "text/markdown";
+    this.signs = this.markdown || MARKED.has(stretch.mime);
     const local = (span) => [span[0] - this.start, span[1] - this.start];
     this.lit = lit.map(local).sort((a, b) => a[0] - b[0]);
     this.tables = stretch.blocks.filter((one) => one.kind === "table").map((one) => ({ ...one, span: local(one.span) }));
@@ -114,7 +117,7 @@ class Writer {
   }
 
   all() {
-    const root = h("div.prose", { class: this.markdown ? "markdown" : "plain", lang: tongue(this.cut(0, this.length)) });
+    const root = h("div.prose", { class: this.markdown ? "markdown" : this.signs ? "marked" : "plain", lang: tongue(this.cut(0, this.length)) });
     const lines = this.lines();
     let place = 0;
     while (place < lines.length) {
@@ -138,29 +141,29 @@ class Writer {
     const hidden = this.hidden.find(inside);
     if (hidden) return this.whole(root, lines, until((_, at) => at[0] < hidden[1]), place, h("pre.quiet"));
     const table = this.tables.find((one) => inside(one.span));
-    if (ROW.test(line) && (table || this.markdown)) {
+    if (ROW.test(line) && (table || this.signs)) {
       const next = until((text, at) => ROW.test(text) && (!table || at[0] < table.span[1]));
       this.table(root, lines.slice(place, next), table);
       return next;
     }
     const code = this.code.find(inside);
-    if (code) return this.whole(root, lines, until((_, at) => at[0] < code[1]), place, h("pre.code", { tabindex: 0 }));
-    if (this.markdown && FENCE.test(line)) {
+    if (code) return this.fenced(root, lines, until((_, at) => at[0] < code[1]), place);
+    if (this.signs && FENCE.test(line)) {
       let open = true;
       const next = until((text) => {
         const goes = open;
         if (FENCE.test(text)) open = false;
         return goes;
       });
-      return this.whole(root, lines, next, place, h("pre.code", { tabindex: 0 }));
+      return this.fenced(root, lines, next, place);
     }
     if (!line.trim()) {
       this.leaf(root, start, end);
       return place + 1;
     }
-    const signs = this.markdown && HEADING.exec(line);
+    const signs = this.signs && HEADING.exec(line);
     const section = this.headings.get(start + (signs ? 0 : line.length - line.trimStart().length));
-    if (signs || (section && !this.markdown && line.trim().length <= 200)) {
+    if (signs || (section && !this.signs && line.trim().length <= 200)) {
       const level = Math.min(6, (signs ? signs[1].length : section.level) + 2);
       const node = h(`h${level}`);
       if (signs) this.leaf(node, start, start + signs[0].length, "span.syntax");
@@ -168,7 +171,7 @@ class Writer {
       root.append(node);
       return place + 1;
     }
-    if (this.markdown && ITEM.test(line)) {
+    if (this.signs && ITEM.test(line)) {
       const next = until((text) => ITEM.test(text));
       const list = h("ul");
       for (const [from, to] of lines.slice(place, next)) {
@@ -192,7 +195,7 @@ class Writer {
       root.append(quote);
       return next;
     }
-    const next = this.markdown
+    const next = this.signs
       ? until((text) => text.trim() && !HEADING.test(text) && !ITEM.test(text) && !FENCE.test(text) && !ROW.test(text) && !QUOTE.test(text))
       : place + 1;
     const paragraph = h("p");
@@ -203,6 +206,18 @@ class Writer {
 
   whole(root, lines, next, place, node) {
     this.leaf(node, lines[place][0], lines[next - 1][1]);
+    root.append(node);
+    return next;
+  }
+
+  /** Code, without the lines that fence it in; those that are all there is are code themselves. */
+  fenced(root, lines, next, place) {
+    const node = h("pre.code", { tabindex: 0 });
+    const fence = (at) => this.signs && next - place > 2 && FENCE.test(this.cut(...lines[at]));
+    const [first, last] = [place + (fence(place) ? 1 : 0), next - (fence(next - 1) ? 1 : 0)];
+    this.leaf(node, lines[place][0], lines[first][0], "span.syntax");
+    this.leaf(node, lines[first][0], lines[last - 1][1]);
+    if (last < next) this.leaf(node, ...lines[last], "span.syntax");
     root.append(node);
     return next;
   }
