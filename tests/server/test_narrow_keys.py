@@ -42,6 +42,19 @@ def test_what_was_asked_about_other_collections_is_not_listed(clients: dict[str,
     assert "pump" in clients["narrow"].get(path).text
 
 
+def test_a_refusal_that_is_looked_at_again_shows_the_passages_of_its_collections(
+    clients: dict[str, httpx2.Client],
+) -> None:
+    wide = clients["wide"]
+    told = wide.post("/api/v1/conversations", json={"question": "What is the price of tungsten in Peru?"}).json()["data"]
+    assert told["refused"] and {one["collection"] for one in told["hits"]} == {"open", "closed"}
+    path = f"/api/v1/conversations/{told['conversation_id']}"
+    seen = {name: client.get(path).json()["data"]["turns"][1]["hits"] for name, client in clients.items()}
+    assert [one["chunk_id"] for one in seen["wide"]] == [one["chunk_id"] for one in told["hits"]]
+    assert [one["text"] for one in seen["narrow"]] == ["The pump moves water."]
+    assert all(one["span"] == hit["span"] for one, hit in zip(seen["wide"], told["hits"], strict=True))
+
+
 def test_vector_stores_and_files_are_those_of_its_collections(clients: dict[str, httpx2.Client]) -> None:
     wide, narrow = clients["wide"], clients["narrow"]
     stores = {one["name"]: one["id"] for one in wide.get("/v1/vector_stores").json()["data"]}

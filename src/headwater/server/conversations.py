@@ -15,7 +15,7 @@ from headwater.server.auth import Caller, Reader
 from headwater.server.retrieval import Question
 from headwater.server.state import Shared, State
 from headwater.server.streams import MAX_ANSWER_SECONDS
-from headwater.turns import Conversation, Turn, plain_citation
+from headwater.turns import Conversation, Passage, Turn, plain_citation
 from headwater.types import Event, attributes
 
 router = APIRouter(prefix="/api/v1", tags=["conversations"], responses=wire.ERRORS)
@@ -145,11 +145,12 @@ def _veiled(turn: Turn) -> dict[str, Any]:
 def _turn(seen: Any, turn: Turn) -> dict[str, Any]:
     """What was said, and how it stands now."""
     stale: list[str] = []
-    accepted = True
+    accepted, nearest, degraded = True, [], []
     if turn.answer_id:
         try:
             kept = seen.replay(turn.answer_id)
-            accepted = kept.accepted
+            accepted, degraded = kept.accepted, list(kept.degraded)
+            nearest = [] if accepted else [_passage(one) for one in kept.passages if _is_seen(seen, one)]
             changed = set(kept.stale)
             stale = list(dict.fromkeys(one.title or one.uri for one in kept.citations if one.uri in changed))
         except NotFound:  # not kept, or erased since
@@ -162,5 +163,32 @@ def _turn(seen: Any, turn: Turn) -> dict[str, Any]:
         "created": turn.created,
         "citations": [plain_citation(one) for one in turn.citations],
         "accepted": accepted,
+        "degraded": degraded,
+        "hits": nearest,
         "stale": stale,
+    }
+
+
+def _is_seen(seen: Any, passage: Passage) -> bool:
+    """Whether its document is still there, for this caller."""
+    record = seen.catalog.record(_document_of(passage))
+    return record is not None and seen.scope.matches(attributes(record))
+
+
+def _document_of(passage: Passage) -> str:
+    return passage.name.rpartition(":")[0]
+
+
+def _passage(passage: Passage) -> dict[str, Any]:
+    """One of those that an answer was refused with, as a hit has it."""
+    start, _, end = passage.name.rpartition(":")[2].partition("-")
+    return {
+        "chunk_id": passage.name,
+        "document_id": _document_of(passage),
+        "uri": passage.uri,
+        "title": passage.title,
+        "text": passage.text,
+        "section": passage.section,
+        "pages": list(passage.pages),
+        "span": [int(start), int(end)],
     }

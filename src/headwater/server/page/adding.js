@@ -9,7 +9,6 @@ const AT_ONCE = 20; // files to a request, so that the first are indexed while t
 const OPEN = ["pending", "processing"];
 export const UNDER_WAY = [...OPEN, "indexed"]; // those that can be stopped
 const PACE_SECONDS = 1;
-const NO_FOLDERS = new Set(["unread", "archive", "unsorted", "starred"]); // what reading lists call no folder
 const watchers = new Set(); // who wants to know that documents changed
 let following = false;
 let asked = false; // to look once more, while it is being done
@@ -112,7 +111,8 @@ export async function dropped(transfer) {
   return found.filter((file) => !file.name.startsWith("."));
 }
 
-function picked(attributes, then) {
+/** Let files be chosen. */
+export function picked(attributes, then) {
   const input = h("input", { type: "file", multiple: true, hidden: true, "aria-label": t("add.files"), ...attributes, onchange: () => {
     then([...input.files]);
     input.remove();
@@ -123,7 +123,6 @@ function picked(attributes, then) {
 
 export const pickFiles = () => picked({}, adding);
 export const pickFolder = () => picked({ webkitdirectory: "" }, (files) => adding(files.filter((file) => !file.name.startsWith("."))));
-export const pickBookmarks = () => picked({ accept: ".html,.htm,.csv", multiple: false }, (files) => files[0] && bookmarks(files[0]));
 
 export async function addUrls(urls) {
   const said = urls.length > 1 ? toast(t("add.sending.pages", { n: urls.length }), { progress: true }) : null;
@@ -145,44 +144,6 @@ export async function addUrls(urls) {
   toast(failed ? t("add.some", { done, n: urls.length, reason: failed }) : t("add.sent", { n: done, name }));
   if (done) await changed();
   follow({ sent: done > 0 });
-}
-
-/** An export of a browser or of a reading list: its addresses with their titles, folders and tags. */
-async function bookmarks(file) {
-  const text = await file.text();
-  const found = (/^\s*</.test(text) ? fromPage(text) : fromTable(text)).filter((one) => /^https?:\/\//i.test(one.url));
-  const unique = [...new Map(found.reverse().map((one) => [one.url, one])).values()].reverse(); // the first of each
-  if (unique.length) await addUrls(unique);
-  else toast(t("add.no.bookmarks"));
-}
-
-const apart = (tags) => (tags || "").split(/[,|]/).map((tag) => tag.trim()).filter(Boolean);
-
-/** The HTML of every browser, and of Pocket. */
-function fromPage(text) {
-  const parsed = new DOMParser().parseFromString(text, "text/html"); // runs and fetches nothing
-  return [...parsed.querySelectorAll("a[href]")].map((link) => {
-    const folders = [];
-    for (let list = link.closest("dl"); list; list = list.parentElement?.closest("dl")) {
-      const title = list.previousElementSibling?.matches?.("h3") ? list.previousElementSibling : list.parentElement?.querySelector(":scope > h3");
-      if (title) folders.unshift(title.textContent.trim());
-    }
-    return { url: link.getAttribute("href"), title: link.textContent.trim().slice(0, 500), folder: folders.join("/"), tags: apart(link.getAttribute("tags")) };
-  });
-}
-
-/** A CSV with a column `url`, as Raindrop, Pocket and Instapaper write it. */
-function fromTable(text) {
-  const cells = [...text.replace(/^\ufeff/, "").matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)];
-  const rows = [[]];
-  for (const [, quoted, bare, end] of cells) {
-    rows.at(-1).push(quoted === undefined ? bare : quoted.replaceAll('""', '"'));
-    if (end !== ",") rows.push([]);
-  }
-  const names = (rows.shift() || []).map((name) => name.trim().toLowerCase());
-  return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at] || ""]))).map((one) => ({
-    url: one.url || "", title: (one.title || "").slice(0, 500), folder: NO_FOLDERS.has((one.folder || "").toLowerCase()) ? "" : one.folder || "", tags: apart(one.tags),
-  }));
 }
 
 export async function loadSample() {

@@ -97,7 +97,9 @@ export async function* events(path, body, signal) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let buffer = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error) => {
+      throw error.name === "AbortError" ? error : new Failed("offline", { name: "offline" });
+    });
     buffer += (value || "").replaceAll("\r\n", "\n");
     const parts = buffer.split("\n\n");
     buffer = done ? "" : parts.pop();

@@ -1,18 +1,25 @@
 // Ask: a conversation, and beside it the source of any sentence, lit at the exact passage.
 
 import { app, CHATS, events, get, post, remove } from "./api.js";
-import { sourcePane } from "./document.js";
+import { sourcePane } from "./source.js";
 import { learn, t, tongue, worded } from "./i18n.js";
 import { add, address, fill, h, memory, reveal, settled } from "./kit.js";
 import { copy, fault, modal, named, place, save, support, tidy, toast, when } from "./said.js";
 import { inline } from "./text.js";
 import { loadSample, pickFiles } from "./adding.js";
 
-const MARKER = /\s?\[(\d{1,3})\]/;
+const MARKER = /\s?\[(\d{1,3}|\?)\]/; // a number, or that no passage bears the sentence out
 const END = /^[.。!！?？;；…]+/;
 const LAST_WORD = /(?:[^\s\u2e80-\uffff*`[\]()]{1,20}|[\u2e80-\uffff])$/;
+const HEADING = /^(\n*)#{1,6} +/;
+const ROW = /^\s*\|(.*)\|((?:\s?\[(?:\d{1,3}|\?)\])*)\s*$/;
+const RULE = /^[\s|:-]+$/;
+const COMPOSING = 229; // the key code while Chinese is being typed: Safari ends that before it tells of Enter
 const AT_END_PIXELS = 48; // the view follows the text only while the reader is this near to its end
+const TOP_PIXELS = 24; // above a question that stands at the top
 let kept = null; // the conversation of this page: it is still there when one comes back from another place
+let running = null; // what stops the answer that is being written; it is written on while one is elsewhere
+let shown = null; // the view, while it is on show
 
 export async function show(root, { query }) {
   const view = new Ask(root);
@@ -45,11 +52,16 @@ class Ask {
 
   async open(query) {
     fill(this.root, this.frame);
+    shown = this;
     this.unwatch = app.watch((_, names) => names.includes("about") && this.told());
     this.tools();
     if (query.c && query.c !== kept?.id) await this.load(query.c);
     else if (!kept) kept = { id: "", turns: [] };
+    else if (kept.id) address.note({ c: kept.id });
     this.draw();
+    this.sending(Boolean(running));
+    if (running) this.unanswered();
+    if (!kept.turns.length && history.state?.asked) Object.assign(this.question, { value: history.state.asked }) && this.grow(); // the page was left before its answer came
     if (query.source) this.openSource(parsed(query.source));
     if (query.q) {
       address.note({ q: "" }); // asked once, not at every reload
@@ -67,7 +79,7 @@ class Ask {
 
   leave() {
     this.unwatch();
-    this.stop();
+    if (shown === this) shown = null;
     this.sourceNode?.leave?.();
   }
 
@@ -135,7 +147,7 @@ class Ask {
   }
 
   typed(event) {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== COMPOSING) {
       event.preventDefault();
       this.form.requestSubmit();
     }
@@ -144,7 +156,7 @@ class Ask {
 
   submitted(event) {
     event.preventDefault();
-    if (this.running) return this.stop();
+    if (running) return this.stop();
     const asked = this.question.value.trim();
     if (!asked) return;
     this.question.value = "";
@@ -153,8 +165,8 @@ class Ask {
   }
 
   stop() {
-    this.running?.abort();
-    this.running = null;
+    running?.abort();
+    running = null;
     this.sending(false);
   }
 
@@ -172,15 +184,26 @@ class Ask {
     await this.run(turn);
   }
 
+  /** The last question in its place; an earlier one at the end, where the server has it too. */
+  again(turn) {
+    return turn === kept.turns.at(-1) ? this.run(turn) : this.ask(turn.question);
+  }
+
+  /** Where the server has not said yet what the conversation is called, a reload finds its question in the box again. */
+  unanswered() {
+    if (!kept.id) history.replaceState({ asked: kept.turns.at(-1).question }, "");
+  }
+
   async run(turn) {
     this.stop();
     learn(); // what will be said of the answer
-    const abort = (this.running = new AbortController());
+    const abort = (running = new AbortController());
+    this.unanswered();
     this.sending(true);
     Object.assign(turn, { sentences: [], steps: [], answer: null, error: null, stopped: false });
     this.drawTurn(turn);
     if (document.activeElement === document.body) turn.node.focus({ preventScroll: true }); // what was pressed is gone
-    this.turnsNode.scrollTop = this.turnsNode.scrollHeight;
+    this.turnsNode.scrollTop = this.top(turn);
     const began = performance.now();
     const clock = setInterval(() => (turn.seconds.textContent = ` · ${Math.round((performance.now() - began) / 1000)} s`), 1000);
     const body = {
@@ -190,19 +213,19 @@ class Ask {
       ...(this.collection() ? { collections: [this.collection()] } : {}),
     };
     try {
-      for await (const [name, data] of events(CHATS, body, abort.signal)) this.heard(turn, name, data);
+      for await (const [name, data] of events(CHATS, body, abort.signal)) heard(turn, name, data);
     } catch (error) {
       if (error.name === "AbortError") turn.stopped = true;
       else turn.error = error;
     }
     clearInterval(clock);
     turn.seconds.textContent = "";
-    if (this.running === abort) {
-      this.running = null;
-      this.sending(false);
+    if (running === abort) {
+      running = null;
+      shown?.sending(false);
     }
     if (!turn.answer && !turn.error) turn.stopped = true;
-    this.drawTurn(turn);
+    shown?.drawTurn(turn);
   }
 
   /** The collection to ask, while it is still there. */
@@ -211,27 +234,22 @@ class Ask {
     return (app.get("collections") || []).some((one) => one.name === chosen) ? chosen : "";
   }
 
-  heard(turn, name, data) {
-    if (name === "step") turn.steps.push(data);
-    else if (name === "sentence") turn.sentences.push(data);
-    else if (name === "restart") turn.sentences = [];
-    else if (name === "answer") {
-      turn.answer = data;
-      if (data.conversation_id && data.conversation_id !== kept.id) {
-        kept.id = data.conversation_id;
-        address.note({ c: kept.id });
-      }
-    }
-    else if (name === "error") turn.error = data;
-    this.drawTurn(turn);
+  /** How far to scroll for a question to stand at the top. */
+  top(turn) {
+    return turn.node.offsetTop - this.turnsNode.offsetTop - TOP_PIXELS;
   }
 
-  /** Text grows downward; the view goes along only while the reader is at its end. */
-  following(change) {
+  /**
+   * Text grows downward; the view goes along while the reader is at its end. It stops where the question reaches the top,
+   * and what comes under the text moves nothing: who reads from the beginning is not carried away from it.
+   */
+  following(turn, change) {
     const box = this.turnsNode;
-    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < AT_END_PIXELS;
-    change();
-    if (atEnd) box.scrollTop = box.scrollHeight;
+    const end = () => box.scrollHeight - box.clientHeight;
+    const atEnd = end() - box.scrollTop < AT_END_PIXELS;
+    const top = this.top(turn);
+    const written = change();
+    if (atEnd) box.scrollTop = !written && box.scrollTop > top + 1 ? end() : Math.min(end(), Math.max(top, box.scrollTop));
   }
 
   // -------------------------------------------------------------------------------------------- drawing
@@ -243,7 +261,7 @@ class Ask {
       this.place(turn);
       this.drawTurn(turn);
     }
-    this.turnsNode.scrollTop = this.turnsNode.scrollHeight;
+    this.turnsNode.scrollTop = this.top(kept.turns.at(-1));
   }
 
   emptyState() {
@@ -277,7 +295,7 @@ class Ask {
   }
 
   drawTurn(turn) {
-    this.following(() => {
+    this.following(turn, () => {
       const waiting = !turn.answer && !turn.error && !turn.stopped;
       if (!turn.sentences.length && turn.answer) {
         turn.sentences = [{ text: turn.answer.answer ?? turn.answer.text ?? "", citations: turn.answer.citations }];
@@ -292,15 +310,17 @@ class Ask {
         if (turn.words.textContent !== words) turn.words.textContent = words;
         if (!turn.status.isConnected) turn.after.before(turn.status); // under the text, which grows downward
         turn.before.replaceChildren();
-        return turn.after.replaceChildren();
+        turn.after.replaceChildren();
+        return false;
       }
       turn.status.remove();
       fill(turn.before, turn.answer?.stale?.length ? h("p.note", t("stale", { titles: turn.answer.stale.join(", ") }),
-        " ", h("button.small.quiet", { onclick: () => this.run(turn) }, t("ask.again"))) : null);
+        " ", h("button.small.quiet", { onclick: () => this.again(turn) }, t("ask.again"))) : null);
       fill(turn.after,
         turn.stopped ? h("p.soft.fine", t("ask.stopped")) : null,
-        turn.error ? fault(turn.error, () => this.run(turn)) : null,
-        turn.answer ? this.foot(turn) : turn.stopped ? h("div.row", h("button.small.quiet", { onclick: () => this.run(turn) }, t("retry"))) : null);
+        turn.error ? fault(turn.error, () => this.again(turn)) : null,
+        turn.answer ? this.foot(turn) : turn.stopped ? h("div.row", h("button.small.quiet", { onclick: () => this.again(turn) }, t("retry"))) : null);
+      return true;
     });
   }
 
@@ -313,9 +333,29 @@ class Ask {
   /** A sentence with its citations where their numbers stand. */
   writeSentence(turn, sentence) {
     const byMarker = new Map((sentence.citations || []).map((one) => [one.marker, one]));
-    const unsupported = byMarker.size > 0 && [...byMarker.values()].every((one) => one.support === "unsupported");
-    const node = h("span.sentence", { class: unsupported ? "unsupported" : "", lang: tongue(sentence.text) });
-    let rest = turn.answerNode.childNodes.length && !sentence.text.startsWith("\n") ? ` ${sentence.text}` : sentence.text;
+    const row = ROW.exec(sentence.text);
+    if (row) return this.writeRow(turn, row, byMarker);
+    const unsupported = byMarker.size ? [...byMarker.values()].every((one) => one.support === "unsupported") : sentence.text.includes("[?]");
+    const heading = HEADING.test(sentence.text) && "heading";
+    const node = h("span.sentence", { class: unsupported ? "unsupported" : heading || "", lang: tongue(sentence.text) });
+    const text = sentence.text.replace(HEADING, "$1");
+    const before = turn.answerNode.lastChild;
+    if (before && !text.startsWith("\n")) turn.answerNode.append(" ");
+    turn.answerNode.append(this.writeText(node, before?.matches?.(".table") ? text.trimStart() : text, byMarker));
+  }
+
+  /** A row of a table that a model wrote; its citations stand in the last cell. */
+  writeRow(turn, [, cells, markers], byMarker) {
+    const last = turn.answerNode.lastElementChild;
+    const table = last?.matches(".table") ? last.firstChild : h("table");
+    if (table !== last?.firstChild) turn.answerNode.append(h("div.table", { tabindex: 0 }, table));
+    if (RULE.test(cells)) for (const cell of table.rows[0]?.cells ?? []) cell.replaceWith(h("th", { scope: "col" }, [...cell.childNodes]));
+    else table.append(h("tr", cells.split(/(?<!\\)\|/).map((one) => this.writeText(h("td"), one.trim().replaceAll("\\|", "|"), byMarker))));
+    if (!RULE.test(cells)) this.writeText(table.rows[table.rows.length - 1].lastChild, markers, byMarker);
+  }
+
+  writeText(node, text, byMarker) {
+    let rest = text;
     for (let found = MARKER.exec(rest); found; found = MARKER.exec(rest)) {
       const before = rest.slice(0, found.index);
       const last = LAST_WORD.exec(before)?.[0] || ""; // it stays on one line with its numbers
@@ -323,15 +363,14 @@ class Ask {
       const cited = [];
       for (let next = found; next && (next === found || next.index === 0); next = MARKER.exec(rest)) {
         const citation = byMarker.get(Number(next[1]));
-        cited.push(citation ? this.cite(citation) : next[0]);
+        cited.push(citation ? this.cite(citation) : next[1] === "?" ? h("span.uncited", { title: t("support.none") }, h("span", support("unsupported"))) : next[0]);
         rest = rest.slice(next.index + next[0].length);
       }
       const end = END.exec(rest)?.[0] || ""; // the numbers stand before the full stop, and read better after it
       rest = rest.slice(end.length);
       add(node, h("span.keep", last, end, cited));
     }
-    add(node, inline(rest));
-    turn.answerNode.append(node);
+    return add(node, inline(rest));
   }
 
   cite(citation) {
@@ -360,7 +399,7 @@ class Ask {
       h("div.row",
         citations.length ? [h("button.small.quiet", { onclick: () => copy(plain(turn)) }, t("copy.plain")),
           h("button.small.quiet", { onclick: () => copy(markdown(turn)) }, t("copy.markdown"))] : null,
-        h("button.small.quiet", { onclick: () => this.run(turn) }, t("retry")),
+        h("button.small.quiet", { onclick: () => this.again(turn) }, t("retry")),
         h("span.grow"),
         ["up", "down"].map((value) => h("button.small.quiet", {
           "aria-pressed": String(turn.thumb === value), onclick: (event) => this.thumb(turn, value, event.currentTarget),
@@ -440,6 +479,7 @@ class Ask {
 
   async load(id) {
     const found = await get(chat(id));
+    this.stop();
     kept = { id: found.id, title: found.title, turns: turnsOf(found.turns) };
   }
 
@@ -476,6 +516,18 @@ class Ask {
   }
 }
 
+function heard(turn, name, data) {
+  if (name === "step") turn.steps.push(data);
+  else if (name === "sentence") turn.sentences.push(data);
+  else if (name === "restart") turn.sentences = [];
+  else if (name === "answer") {
+    turn.answer = data;
+    if (data.conversation_id) kept.id = data.conversation_id;
+    if (shown) address.note({ c: kept.id });
+  } else if (name === "error") turn.error = data;
+  shown?.drawTurn(turn);
+}
+
 const chat = (id) => `${CHATS}/${encodeURIComponent(id)}`;
 const keyOf = (one) => `${one.document_id}:${(one.span || [0, 0]).join("-")}`;
 
@@ -488,17 +540,18 @@ function parsed(key) {
 function turnsOf(said) {
   const turns = [];
   for (const one of said) {
+    if (one.role === "user" && turns.at(-1)?.question === one.content) continue; // asked again: the later answer counts
     if (one.role === "user") turns.push({ question: one.content, sentences: [], steps: [], answer: null, stopped: true });
     else if (turns.length) {
       const citations = one.citations || [];
-      const pieces = one.content.split(/(?<=[.。!！?？;；…"”』」\]]) (?=\S)|(?=\n)/u);
+      const pieces = one.content.split(/(?=\n)/).flatMap((line) => (ROW.test(line) ? line : line.split(/(?<=[.。!！?？;；…"”』」\]]) (?=\S)/u)));
       const sentences = pieces.map((text) => ({
         text,
         citations: citations.filter((citation) => text.includes(`[${citation.marker}]`)),
       }));
       Object.assign(turns.at(-1), {
         stopped: false, sentences,
-        answer: { answer: one.content, citations, id: one.answer_id, model: one.model, stale: one.stale, degraded: [], hits: [], verdict: { accepted: one.accepted !== false } },
+        answer: { answer: one.content, citations, id: one.answer_id, model: one.model, stale: one.stale, degraded: one.degraded || [], hits: one.hits || [], verdict: { accepted: one.accepted !== false } },
       });
     }
   }

@@ -310,6 +310,7 @@ const TEXTS = {
   "step.writing": ["Writing…", "正在作答…"],
   "stop": ["Stop", "停止"],
   "stop.of": ["Stop reading {title}", "停止读取 {title}"],
+  "support.none": ["No passage of the documents bears this out.", "文档中没有段落支持这一句。"],
   "support.supported": ["supported", "有依据"],
   "support.unsupported": ["unsupported", "无依据"],
   "support.weak": ["weak", "依据较弱"],

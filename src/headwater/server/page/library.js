@@ -1,7 +1,8 @@
 // Library: a shelf of documents, what state they are in and what is wrong with them, in words.
 
-import { UNDER_WAY, addUrls, adding, changed, documents, follow, loadSample, onChange, pickBookmarks, pickFiles, pickFolder, stop } from "./adding.js";
+import { UNDER_WAY, addUrls, adding, changed, documents, follow, loadSample, onChange, pickFiles, pickFolder, stop } from "./adding.js";
 import { app, post, put, remove } from "./api.js";
+import { pickBookmarks } from "./bookmarks.js";
 import { t, worded } from "./i18n.js";
 import { add, address, arrows, fill, h, keyed, memory, settled } from "./kit.js";
 import { fault, modal, named, number, percent, state, toast, unprefixed, when } from "./said.js";

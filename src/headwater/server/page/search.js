@@ -2,7 +2,7 @@
 
 import { app, post } from "./api.js";
 import { documents } from "./adding.js";
-import { sourcePane } from "./document.js";
+import { sourcePane } from "./source.js";
 import { t, worded } from "./i18n.js";
 import { address, fill, h, reveal } from "./kit.js";
 import { fault, meter, milliseconds, modal, named, number, place, toast } from "./said.js";
