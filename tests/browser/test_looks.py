@@ -407,3 +407,72 @@ def test_keys_are_asked_for_where_they_exist(tmp_path: Path, opened: Any, serve:
         page.context.close()
     finally:
         served.stop()
+
+
+def test_who_may_only_read_is_offered_no_more(tmp_path: Path, opened: Any, serve: Any) -> None:
+    """Nothing that the key does not allow is there to be pressed, nothing is asked for in vain, and it is said why."""
+    from headwater.storage.ledger import Ledger
+
+    home = tmp_path / "home"
+    home.mkdir()
+    ledger = Ledger(home)
+    key = ledger.keys.create("local", rights="read")[1]
+    ledger.close()
+    served = serve(home)
+    try:
+        page = opened(served, key=key)
+        page.get_by_text("Your key may read. Others add documents.").wait_for()
+        assert page.get_by_role("button", name="Load the sample").count() == 0
+        for place, words in (
+            ("library", "Your key may read"),
+            ("quality", "need a key that may do everything"),
+            ("system", "with a key that may do everything"),
+        ):
+            page.goto(f"{served.url}/#/{place}")
+            page.get_by_text(words).wait_for()
+            assert page.get_by_role("button", name=re.compile("Add|Import|New collection|Measure|Try")).count() == 0
+            assert page.locator("main [role=alert], .card:empty:visible").count() == 0
+        assert page.get_by_role("button", name="Sign out").is_visible()
+        assert page.seen["errors"] == []
+        page.context.close()
+    finally:
+        served.stop()
+
+
+def test_a_conversation_is_printed_whole_and_dark_on_white(server: Any, opened: Any) -> None:
+    page = opened(server, color_scheme="dark", viewport={"width": 1280, "height": 400})
+    for question in ("How many weeks of leave?", "How often are turbine blades inspected?", "本站什么时候对外开放？"):
+        page.locator("#question").fill(question)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f".turn:nth-child({page.locator('.turn').count()}) .sources")
+    page.emulate_media(media="print")
+    assert page.locator(".bar, .talkbar, .composer").evaluate_all("(all) => all.every((one) => !one.offsetHeight)")
+    turns = page.locator(".turns").evaluate("(one) => [one.scrollHeight, one.clientHeight]")
+    assert turns[0] <= turns[1] + 1
+    assert page.locator(".turn").last.evaluate("(one) => one.getBoundingClientRect().bottom") > 400
+    assert page.locator(".answer").first.evaluate("(one) => getComputedStyle(one).color") == "rgb(0, 0, 0)"
+    assert not page.get_by_role("button", name="Try again").first.is_visible()
+    assert page.locator(".cite").first.is_visible()
+    page.context.close()
+
+
+@pytest.mark.parametrize("size", [(320, 256), (740, 360)])  # 400 % on a common screen; a phone on its side
+def test_there_is_room_to_ask_and_read_where_there_is_little_height(
+    server: Any, opened: Any, size: tuple[int, int]
+) -> None:
+    page = opened(server, viewport={"width": size[0], "height": size[1]})
+    page.locator("#question").fill("How many weeks of leave?")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".sources")
+    page.locator(".cite").first.scroll_into_view_if_needed()
+    hit = """(one) => {
+      const { x, y } = one.getBoundingClientRect();
+      return one.contains(document.elementFromPoint(x + 4, y + 4));
+    }"""
+    assert page.locator(".cite").first.evaluate(hit)
+    page.locator("#question").scroll_into_view_if_needed()
+    assert page.locator("#question").evaluate(hit) and page.locator(".send").evaluate(hit)  # nothing lies over them
+    page.locator(".cite").first.click()
+    page.wait_for_selector(".source mark.lit")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.context.close()

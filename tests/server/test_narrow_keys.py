@@ -46,7 +46,8 @@ def test_a_refusal_that_is_looked_at_again_shows_the_passages_of_its_collections
     clients: dict[str, httpx2.Client],
 ) -> None:
     wide = clients["wide"]
-    told = wide.post("/api/v1/conversations", json={"question": "What is the price of tungsten in Peru?"}).json()["data"]
+    asked = {"question": "What is the price of tungsten in Peru?"}
+    told = wide.post("/api/v1/conversations", json=asked).json()["data"]
     assert told["refused"] and {one["collection"] for one in told["hits"]} == {"open", "closed"}
     path = f"/api/v1/conversations/{told['conversation_id']}"
     seen = {name: client.get(path).json()["data"]["turns"][1]["hits"] for name, client in clients.items()}

@@ -8,6 +8,9 @@ export const CHATS = "/api/v1/conversations"; // where conversations are kept an
 /** What everybody needs to know: the texts' language, who is signed in, what there is to ask. */
 export const app = store({ about: null, collections: [], collection: "", signIn: false });
 
+/** Whether the caller's key may do this: "write" or "admin". */
+export const may = (what) => ["write", "admin"].indexOf(app.get("about")?.rights ?? "admin") >= ["write", "admin"].indexOf(what);
+
 export class Failed extends Error {
   constructor(message, { status = 0, name = "", id = "" } = {}) {
     super(message);

@@ -1,6 +1,6 @@
 // Ask: a conversation, and beside it the source of any sentence, lit at the exact passage.
 
-import { app, CHATS, events, get, post, remove } from "./api.js";
+import { app, CHATS, events, get, may, post, remove } from "./api.js";
 import { sourcePane } from "./source.js";
 import { learn, t, tongue, worded } from "./i18n.js";
 import { add, address, fill, h, memory, reveal, settled } from "./kit.js";
@@ -267,6 +267,7 @@ class Ask {
   emptyState() {
     const about = app.get("about");
     const documents = (this.ready = about?.documents ?? 0);
+    if (!documents && !may("write")) return h("div.empty", h("h2", t("empty.title")), h("p.lead", t("library.empty")), h("p.soft.fine", t("library.reader")));
     if (!documents) {
       return h("div.empty", h("h2", t("empty.title")), h("p.lead", t("empty.lead")),
         h("div.row",

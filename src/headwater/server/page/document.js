@@ -1,6 +1,6 @@
 // A document as a place of its own: what is known of it, its sections, its text or its pages, and how it was cut.
 
-import { blob, get, post } from "./api.js";
+import { blob, get, may, post } from "./api.js";
 import { t, worded } from "./i18n.js";
 import { add, address, arrows, fill, h } from "./kit.js";
 import { bytes, meter, named, number, percent, place, state, tidy, toast, unprefixed, when } from "./said.js";
@@ -69,7 +69,7 @@ function head(about) {
     h("div.row",
       score !== undefined ? h("div.grow", meter(t("document.coverage"), score, percent(score))) : null,
       about.original ? h("button.small", { onclick: () => download(about) }, t("document.original")) : null,
-      h("button.small", { onclick: again }, t("reindex"))),
+      may("write") ? h("button.small", { onclick: again }, t("reindex")) : null),
     h("details", h("summary", t("document.facts")), h("dl.facts", facts.filter(([, value]) => value && value.length !== 0).map(([name, value]) => [h("dt", name), h("dd", value)]))));
 }
 

@@ -1,7 +1,7 @@
 // Library: a shelf of documents, what state they are in and what is wrong with them, in words.
 
 import { UNDER_WAY, addUrls, adding, changed, documents, follow, loadSample, onChange, pickFiles, pickFolder, stop } from "./adding.js";
-import { app, post, put, remove } from "./api.js";
+import { app, may, post, put, remove } from "./api.js";
 import { pickBookmarks } from "./bookmarks.js";
 import { t, worded } from "./i18n.js";
 import { add, address, arrows, fill, h, keyed, memory, settled } from "./kit.js";
@@ -44,11 +44,11 @@ class Library {
     this.menu = arrows(h("div.menu", { popover: "auto", ontoggle: (event) => this.toggled(event) }));
     const url = h("input", { type: "url", placeholder: "https://…", "aria-label": t("add.url"), required: true });
     fill(root, h("div.page",
-      h("div.row.apart", h("h1", t("place.library")), h("div.row",
+      h("div.row.apart", h("h1", t("place.library")), may("write") ? h("div.row",
         h("button.primary", { onclick: pickFiles }, t("add.files")),
         h("button", { onclick: pickFolder }, t("add.folder")),
-        h("button", { onclick: pickBookmarks }, t("add.bookmarks")))),
-      h("form.seek", { onsubmit: (event) => (event.preventDefault(), addUrls([{ url: url.value.trim() }]), (url.value = "")) }, url, h("button", { type: "submit" }, t("add.url"))),
+        h("button", { onclick: pickBookmarks }, t("add.bookmarks"))) : h("span.soft.fine", t("library.reader"))),
+      !may("write") ? null : h("form.seek", { onsubmit: (event) => (event.preventDefault(), addUrls([{ url: url.value.trim() }]), (url.value = "")) }, url, h("button", { type: "submit" }, t("add.url"))),
       h("div.library", this.collections, h("section.stack", { "aria-label": t("library.documents") }, this.filter, this.shelf)), this.menu));
   }
 
@@ -77,7 +77,7 @@ class Library {
     const found = (app.get("collections") || []).filter((one) => !gone.has(one.id));
     const entry = (name, words, count) => h("li", h("button", { "aria-pressed": String(name === chosen), onclick: () => this.note({ collection: name }) }, h("span.clip", words), h("span.soft", number(count))));
     fill(this.collections, h("ul", entry("", t("collection.all"), found.reduce((sum, one) => sum + one.document_count, 0)), found.map((one) => entry(one.name, one.name, one.document_count))),
-      h("div.row", h("button.small.quiet", { onclick: () => this.make() }, t("collection.new")),
+      !may("write") ? null : h("div.row", h("button.small.quiet", { onclick: () => this.make() }, t("collection.new")),
         chosen ? h("button.small.quiet.danger", { onclick: () => this.drop(found.find((one) => one.name === chosen)) }, t("collection.delete")) : null));
   }
 
@@ -139,6 +139,7 @@ class Library {
 
   emptyState() {
     const filtered = this.query.q || this.query.collection;
+    if (!may("write")) return h("div.empty", h("h2", t(filtered ? "library.none" : "library.empty")));
     return h("div.empty", h("h2", t(filtered ? "library.none" : "library.empty")), h("p.lead", t("library.drop")),
       h("div.row", h("button.primary", { onclick: pickFiles }, t("add.files")), filtered ? null : h("button", { onclick: loadSample }, t("empty.sample"))));
   }
@@ -191,9 +192,10 @@ class Library {
   row(one) {
     const problems = one.error ? [one.error] : one.problems;
     const score = one.coverage?.score;
-    const acts = h("td.acts", one.own ? h("button.small.quiet.dots", { "aria-label": `${t("library.actions")}: ${named(one)}`, "aria-haspopup": "true", "aria-expanded": "false", onclick: (event) => this.acts(one, event.currentTarget) }, "⋯") : h("span.tag", t("library.shared")));
+    const own = one.own && may("write");
+    const acts = h("td.acts", own ? h("button.small.quiet.dots", { "aria-label": `${t("library.actions")}: ${named(one)}`, "aria-haspopup": "true", "aria-expanded": "false", onclick: (event) => this.acts(one, event.currentTarget) }, "⋯") : one.own ? null : h("span.tag", t("library.shared")));
     return h("tr",
-      h("td", one.own ? h("input", { type: "checkbox", value: one.id, "aria-label": t("library.pick.of", { title: named(one) }), onchange: (event) => this.pick(one.id, event.target.checked) }) : null),
+      h("td", own ? h("input", { type: "checkbox", value: one.id, "aria-label": t("library.pick.of", { title: named(one) }), onchange: (event) => this.pick(one.id, event.target.checked) }) : null),
       h("td.name", isPromise(one) ? h("span", named(one)) : h("a", { href: address.to("document", [one.id]) }, named(one)),
         one.name !== named(one) ? h("div.soft.fine", one.name) : null,
         problems.slice(0, 3).map((words) => h("div.problems", { class: one.state === "failed" ? "poor" : "" }, worded(unprefixed(words)))),

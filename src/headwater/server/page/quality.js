@@ -1,6 +1,6 @@
 // Quality: is it better than yesterday, which setting wins, where does it fail, and what did people say.
 
-import { app, get, post } from "./api.js";
+import { app, get, may, post } from "./api.js";
 import { t } from "./i18n.js";
 import { address, fill, h } from "./kit.js";
 import { fault, milliseconds, number, toast, when } from "./said.js";
@@ -22,13 +22,17 @@ class Quality {
   constructor(root, query) {
     Object.assign(this, { query, left: false, form: h("div.row.ends"), listed: h("div.stack"), detail: h("section.card"), tune: h("section.card"), said: h("section.card") });
     this.told = h("p.unseen", { role: "status" });
-    this.tuning = new Tuning(this.tune, () => this.left);
+    if (may("admin")) this.tuning = new Tuning(this.tune, () => this.left);
     fill(root, h("div.page", h("div.stack", h("h1", t("place.quality")), h("p.soft", t("quality.lead"))),
       h("section.card", h("h2", t("quality.run")), this.form, this.listed), this.detail, this.tune, this.said, this.told));
   }
 
   async load() {
     try {
+      if (!may("admin")) {
+        fill(this.listed, h("p.soft", t("quality.admin")));
+        return this.drawFeedback((await get("/api/v1/feedback", { page_size: 50 })).feedback);
+      }
       const [found, { feedback }] = await Promise.all([get("/api/v1/trials"), get("/api/v1/feedback", { page_size: 50 })]);
       this.drawRuns(found);
       this.drawFeedback(feedback);

@@ -3,6 +3,7 @@
 import { h } from "./kit.js";
 import { language, t, worded } from "./i18n.js";
 
+const FORBIDDEN = 403; // the same again is refused again
 const STAY_SECONDS = 6;
 const UNDO_SECONDS = 10; // longer: it takes a while to get there with the keyboard
 const waiting = new Set(); // what can still be undone, the latest last: {undo, end}
@@ -75,7 +76,7 @@ export function fault(error, again) {
   return h("div.note.poor", { role: "alert" },
     h("p", offline ? t("offline") : worded(error.message || String(error))),
     h("div.row",
-      again ? h("button.small", { onclick: again }, t("retry")) : null,
+      again && error.status !== FORBIDDEN ? h("button.small", { onclick: again }, t("retry")) : null,
       error.id ? h("button.small.quiet", { onclick: () => copy(error.id) }, t("copy.id", { id: error.id })) : null));
 }
 

@@ -1,7 +1,7 @@
 // System: what is under way, who has keys, where each setting comes from, and how much room there is.
 
 import { UNDER_WAY, follow, onChange, stop } from "./adding.js";
-import { app, get, post, remove } from "./api.js";
+import { app, get, may, post, remove } from "./api.js";
 import { t, worded } from "./i18n.js";
 import { fill, h, memory } from "./kit.js";
 import { bytes, fault, meter, milliseconds, number, state, toast, unprefixed, when } from "./said.js";
@@ -12,11 +12,11 @@ const MOST_JOBS = 1000;
 export async function show(root) {
   const parts = { figures: h("section.card"), jobs: h("section.card"), keys: h("section.card"), room: h("section.card"), settings: h("section.card") };
   const who = memory.get("key") ? h("div.row", h("span.soft", t("signin.as", { owner: app.get("about")?.owner ?? "" })), h("button.small", { onclick: signOut }, t("signin.out"))) : null;
-  fill(root, h("div.page", h("div.row.apart", h("h1", t("place.system")), who), Object.values(parts)));
-  const draw = { figures: (node) => system(node, parts.room), jobs, keys, settings };
+  fill(root, h("div.page", h("div.row.apart", h("h1", t("place.system")), who), may("admin") ? null : h("p.soft", t("system.admin")), Object.values(parts)));
+  const draw = may("admin") ? { figures: (node) => system(node, parts.room), jobs, keys, settings } : { jobs };
   const load = (name) => draw[name](parts[name]).catch((error) => fill(parts[name], h("h2", t(`system.${name}`)), fault(error, () => load(name))));
   await Promise.all(Object.keys(draw).map(load));
-  const unwatch = [onChange(() => (load("jobs"), load("figures"))), app.watch((_, names) => names.includes("jobs") && load("jobs"))];
+  const unwatch = [onChange(() => Object.keys(draw).filter((name) => ["jobs", "figures"].includes(name)).forEach(load)), app.watch((_, names) => names.includes("jobs") && load("jobs"))];
   return { leave: () => unwatch.forEach((stop) => stop()) };
 }
 
@@ -67,8 +67,8 @@ async function jobs(node) {
     all.length ? h("ol.timeline", all.map((job) => h("li", h("span.soft.fine", t("system.job.took", { when: when(job.updated), n: Math.round((at(job.updated) - at(job.created)) / 1000) })),
       h("span.wrap", name(job), " ", h("span.soft.fine", [name(job) === unprefixed(job.uri) ? "" : unprefixed(job.uri), job.collection].filter(Boolean).join(" · ")), job.reason ? h("div.problems", worded(unprefixed(job.reason))) : null),
       h("span.row", state(job.stopping ? "stopping" : job.state),
-        ["failed", "empty", "cancelled"].includes(job.state) ? h("button.small", { onclick: () => act(job, "retry"), "aria-label": `${t("retry")}: ${name(job)}` }, t("retry")) : null,
-        UNDER_WAY.includes(job.state) && !job.stopping ? h("button.small", { onclick: () => stop(job.id), "aria-label": `${t("stop")}: ${name(job)}` }, t("stop")) : null),
+        ["failed", "empty", "cancelled"].includes(job.state) && may("write") ? h("button.small", { onclick: () => act(job, "retry"), "aria-label": `${t("retry")}: ${name(job)}` }, t("retry")) : null,
+        UNDER_WAY.includes(job.state) && !job.stopping && may("write") ? h("button.small", { onclick: () => stop(job.id), "aria-label": `${t("stop")}: ${name(job)}` }, t("stop")) : null),
       ["processing", "pending"].includes(job.state) ? h("progress", { max: 100, value: job.percent, "aria-label": name(job) }) : lane(job)))) : h("p.soft", t("system.no.jobs")),
     all.length === size && size < MOST_JOBS ? h("div.row", h("button.small", { onclick: () => ((node.dataset.size = Math.min(MOST_JOBS, size * 4)), jobs(node)) }, t("more"))) : null);
 }
