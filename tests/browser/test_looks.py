@@ -193,6 +193,16 @@ def test_the_theme_follows_the_system_and_can_be_chosen(server: Any, opened: Any
     page.context.close()
 
 
+def test_a_dark_page_does_not_begin_white(server: Any, opened: Any) -> None:
+    page = opened(server, color_scheme="dark")
+    page.route("**/app.js", lambda route: route.abort())  # all that is there before it came
+    for chosen, paper in (("", "rgb(20, 22, 26)"), ("light", "rgb(251, 250, 247)")):
+        page.evaluate("(theme) => localStorage.setItem('headwater.theme', theme)", chosen)
+        page.reload()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
+    page.context.close()
+
+
 def test_the_language_follows_the_browser_and_can_be_chosen(server: Any, opened: Any) -> None:
     page = opened(server, locale="zh-CN")
     assert page.evaluate("document.documentElement.lang") == "zh-CN"

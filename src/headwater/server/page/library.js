@@ -49,7 +49,7 @@ class Library {
         h("button", { onclick: pickFolder }, t("add.folder")),
         h("button", { onclick: pickBookmarks }, t("add.bookmarks"))) : h("span.soft.fine", t("library.reader"))),
       !may("write") ? null : h("form.seek", { onsubmit: (event) => (event.preventDefault(), addUrls([{ url: url.value.trim() }]), (url.value = "")) }, url, h("button", { type: "submit" }, t("add.url"))),
-      h("div.library", this.collections, h("section.stack", { "aria-label": t("library.documents") }, this.filter, this.shelf)), this.menu));
+      h("div.library", this.collections, h("div.stack", this.filter, this.shelf)), this.menu));
   }
 
   note(changes) {
