@@ -98,6 +98,17 @@ def test_headings_and_tables_of_a_model_are_shown_as_such(page: Any, desk: Any) 
         page.wait_for_selector(".sources")
 
 
+def test_what_is_selected_and_copied_is_the_sentence_without_its_number(page: Any, desk: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    says(desk, MARKED)
+    ask(page)
+    page.wait_for_selector(".sources")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.answer'))")
+    page.keyboard.press("Control+c")
+    copied = " ".join(page.evaluate("navigator.clipboard.readText()").split())
+    assert "opens at seven in the morning. It was forged" in copied and copied.endswith("at noon That is all.")
+
+
 def test_a_long_answer_is_read_from_its_beginning(page: Any, desk: Any, until: Any) -> None:
     says(desk, SENTENCE * 60)
     for turn in range(2):

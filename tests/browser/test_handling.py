@@ -258,6 +258,7 @@ def test_a_document_is_read_again_archived_and_deleted_for_good(
         act("Read Otters again")
     assert told.value.ok
     page.get_by_text("Otters is being read again").wait_for()
+    page.get_by_text("Everything is read and can be asked").wait_for()  # that it is over is said
     row.get_by_text("Ready").wait_for()
 
     act("Archive Otters")

@@ -244,6 +244,7 @@ class Library {
   async again(chosen) {
     toast(t("document.reindexing", { title: chosen.length === 1 ? named(chosen[0]) : t("documents.n", { n: chosen.length }) }));
     await this.each(chosen, (one) => post(isPromise(one) && one.job_id ? `/api/v1/jobs/${encodeURIComponent(one.job_id)}/retry` : `/api/v1/documents/${encodeURIComponent(one.id)}/reindex`));
+    follow({ sent: true }); // that it is over is said
   }
 
   async archive(chosen, archived) {
