@@ -36,6 +36,12 @@ def test_the_first_visit_offers_a_sample_that_can_be_asked(empty_server: Any, op
     assert "20 weeks" in page.locator(".answer").inner_text()
     assert page.seen["errors"] == []
     page.context.close()
+    for locale, mark in (("en-GB", "en"), ("zh-CN", "zh")):  # those that the reader can read come first
+        page = opened(empty_server, locale=locale)
+        offered = page.locator(".try button").evaluate_all("(all) => all.map((one) => one.lang)")
+        assert set(offered) == {"en", "zh"} and offered[0] == mark
+        assert offered == sorted(offered, key=lambda one: one != mark)
+        page.context.close()
 
 
 def test_every_kind_of_document_is_listed_with_its_state(page: Any) -> None:

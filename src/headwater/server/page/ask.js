@@ -4,7 +4,7 @@ import { app, CHATS, events, get, may, post, remove } from "./api.js";
 import { sourcePane } from "./source.js";
 import { learn, t, tongue, worded } from "./i18n.js";
 import { add, address, fill, h, memory, reveal, settled } from "./kit.js";
-import { copy, fault, modal, named, place, save, support, tidy, toast, when } from "./said.js";
+import { copy, examples, fault, modal, named, place, save, support, tidy, toast, when } from "./said.js";
 import { inline } from "./text.js";
 import { loadSample, pickFiles } from "./adding.js";
 
@@ -275,10 +275,9 @@ class Ask {
           h("button", { onclick: pickFiles }, t("add.files"))),
         h("p.soft.fine", t("empty.none")), h("p.soft.fine", t("empty.drop")));
     }
-    const examples = about.examples || [];
     return h("div.empty", h("h2", t("ask.title")), h("p.lead", t("ask.lead", { n: documents })),
-      examples.length ? h("div.try", h("p.soft.fine", t("ask.try")),
-        examples.map((one) => h("button", { onclick: () => this.ask(one.text), lang: one.language }, one.text))) : null);
+      about.examples?.length ? h("div.try", h("p.soft.fine", t("ask.try")),
+        examples(about).map((one) => h("button", { onclick: () => this.ask(one.text), lang: one.language }, one.text))) : null);
   }
 
   async sample(button) {

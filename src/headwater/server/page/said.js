@@ -147,6 +147,9 @@ export const tidy = (text) => text.replace(/^#{1,6} .*\n+(?=\S)/, "")
   .replace(/!?\[([^[\]\n]*)\]\([^)\s]*\)|^```.*$|`|\*\*|\[\[|\]\]/gm, "$1")
   .replace(/^[#>*-]+ |\|?[-:| ]*-{3,}[-:| ]*\|?/gm, " ").replace(/(?:\s*\|)+\s*/g, " · ").replace(/^[\s·]+|[\s·]+$/g, "");
 
+/** Questions to begin with, those in the reader's language first. */
+export const examples = (about) => [...(about?.examples ?? [])].sort((a, b) => (b.language === language()) - (a.language === language()));
+
 /** Save text as a file. */
 export function save(name, text, mime = "text/plain") {
   const url = URL.createObjectURL(new Blob([text], { type: mime }));

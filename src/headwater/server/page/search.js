@@ -5,7 +5,7 @@ import { documents } from "./adding.js";
 import { sourcePane } from "./source.js";
 import { t, worded } from "./i18n.js";
 import { address, fill, h, reveal } from "./kit.js";
-import { fault, meter, milliseconds, modal, named, number, place, toast } from "./said.js";
+import { examples, fault, meter, milliseconds, modal, named, number, place, toast } from "./said.js";
 import { rendered } from "./text.js";
 
 const MODES = ["hybrid", "keyword", "semantic", "substring"];
@@ -51,7 +51,7 @@ class Search {
       const about = app.get("about");
       fill(this.results, h("div.empty", h("h1", t("search.title")), h("p.lead", t("search.lead")),
         !about?.documents ? [h("p.soft", t("search.empty")), h("div.row", h("a.button", { href: address.to("library") }, t("place.library")))]
-          : about.examples?.length ? h("div.try", h("p.soft.fine", t("ask.try")), about.examples.map((one) => h("button", { lang: one.language, onclick: () => this.note({ q: one.text }) }, one.text))) : null));
+          : about.examples?.length ? h("div.try", h("p.soft.fine", t("ask.try")), examples(about).map((one) => h("button", { lang: one.language, onclick: () => this.note({ q: one.text }) }, one.text))) : null));
       if (matchMedia("(min-width: 861px)").matches && !document.activeElement?.closest(".tools, .panel, dialog")) this.question.focus();
     }
   }
