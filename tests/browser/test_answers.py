@@ -124,7 +124,7 @@ def test_a_long_answer_is_read_from_its_beginning(page: Any, desk: Any, until: A
 def test_who_is_at_the_end_goes_along_with_the_text(page: Any, desk: Any, until: Any) -> None:
     desk.chat.always = "slow"
     says(desk, SENTENCE * 60)
-    page.set_viewport_size({"width": 1280, "height": 320})
+    page.set_viewport_size({"width": 360, "height": 460})  # where a few sentences are more than there is room for
     ask(page)
     box = "document.querySelector('.turns')"
     until(page, f"{box}.scrollHeight > {box}.clientHeight + 60", seconds=60)
