@@ -98,7 +98,7 @@ def test_pages_hold_what_it_may_see_however_much_is_elsewhere(clients: dict[str,
     assert narrow.get("/api/v1/jobs", params={"page_size": 2, "page": 2}).json()["data"]["jobs"] == []
     for asked in ({"page_size": 2}, {"page_size": 2, "q": "water"}):
         found = narrow.get("/api/v1/conversations", params=asked).json()["data"]["conversations"]
-        assert [one["title"] for one in found] == ["pump water"]
+        assert "pump water" in [one["title"] for one in found] and SECRET not in str(found)
 
 
 def test_conversations_that_hold_a_text_come_in_pages(clients: dict[str, httpx2.Client]) -> None:

@@ -141,13 +141,27 @@ def test_a_key_for_some_collections_reads_no_answer_from_another(shelf: Any, ser
 
 def test_the_sample_is_measured_in_the_background(shelf: Any) -> None:
     anna = shelf["anna"]
-    made = anna.post("/api/v1/trials", json={"set": "station", "preset": "fast"}).json()["data"]
-    assert anna.post("/api/v1/trials", json={"set": "station"}).status_code == 409
+
+    def ended(id: str) -> dict[str, Any]:
+        until = time.monotonic() + 240
+        while (run := anna.get(f"/api/v1/trials/{id}").json()["data"])["state"] == "running":
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        found: dict[str, Any] = run
+        return found
+
+    for _ in range(10):
+        made = anna.post("/api/v1/trials", json={"set": "station", "preset": "fast"}).json()["data"]
+        second = anna.post("/api/v1/trials", json={"set": "station"})
+        if second.status_code == 409:
+            break
+        # On a busy machine the first may be over before the second is read.
+        for id in (made["id"], second.json()["data"]["id"]):
+            ended(id)
+            anna.delete(f"/api/v1/trials/{id}")
+    assert second.status_code == 409
     assert anna.post("/api/v1/trials", json={"set": "../x"}).status_code == 404
-    until = time.monotonic() + 120
-    while (run := anna.get(f"/api/v1/trials/{made['id']}").json()["data"])["state"] == "running":
-        assert time.monotonic() < until
-        time.sleep(0.2)
+    run = ended(made["id"])
     assert run["state"] == "done", run["note"]
     assert set(run["modes"]) == {"keyword", "semantic", "hybrid"}
     assert run["modes"]["hybrid"]["summary"]["ndcg@10"] > 0.8
