@@ -99,4 +99,4 @@ $(VENV)/installed-test: $(VENV)/installed
 	@touch $@
 
 clean:
-	@rm -rf $(VENV) headwater-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) headwater-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/headwater/_native_*.so

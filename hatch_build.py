@@ -24,8 +24,9 @@ class NativeModules(BuildHookInterface[Any]):
         wanted = os.environ.get("HEADWATER_NATIVE", "")
         if self.target_name != "wheel" or wanted == "0":
             return
-        package = Path(self.root, "src", "headwater")
-        folder = package.parent if version == "editable" else Path(mkdtemp())
+        folder = Path(self.root, "src") if version == "editable" else Path(mkdtemp())
+        for earlier in (*folder.glob("headwater/_native_*.so"), *folder.glob("headwater/_native_*.pyd")):
+            earlier.unlink()  # what cannot be compiled now must not be found as it was
         try:
             made = self._compiled(folder)
         except Exception as error:

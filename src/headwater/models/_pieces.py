@@ -43,7 +43,7 @@ UNKNOWN_PENALTY = 10.0
 UNKNOWN = "[UNK]"
 FOLDER = Path(__file__).parent / "static_data"
 # Han and hangul: none has another form, but for `fold`.
-ALONE = ((0x3400, 0x9FFF), (0xAC00, 0xD7A3))
+UNCHANGED = ((0x3400, 0x9FFF), (0xAC00, 0xD7A3))
 # Characters that no other beside them changes when text is normalized and put into lower case: Latin and Cyrillic
 # letters, signs, kana, wide and narrow forms. Not Greek, whose last sigma differs, nor anything that combines.
 LONE = (
@@ -119,7 +119,7 @@ class Pieces:
             for char in map(chr, range(first, last + 1)):
                 form = _plain(char).translate(self.fold)
                 found[ord(char)] = ord(form) if len(form) == 1 else -1 if any(map(str.isalnum, form)) else ord(" ")
-        for first, last in ALONE:
+        for first, last in UNCHANGED:
             found[first : last + 1] = np.arange(first, last + 1)
         for point, form in self.fold.items():
             found[point] = ord(form) if found[point] == point else found[point]

@@ -102,7 +102,8 @@ class LateInteraction:
             if perf_counter() >= deadline:
                 raise BackendError("no time was left to read the passages")
             cut = model.cut([text for _, text in batch])
-            known |= {key: pieces[:MAX_PIECES] for (key, _), pieces in zip(batch, cut, strict=True)}
+            # A copy: what is kept of a book must not keep all of it.
+            known |= {key: pieces[:MAX_PIECES].copy() for (key, _), pieces in zip(batch, cut, strict=True)}
         with self._lock:
             for key in keys:
                 self._cut[key] = known[key]
