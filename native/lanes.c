@@ -366,7 +366,10 @@ static int next_code(const Scan *self, Py_ssize_t *at, Py_ssize_t end, Py_ssize_
 
 /* ----------------------------------------------------------------------------------------------------------- lanes */
 
-/* The words of two characters of one text. A slot counts where its stamp is the text's. */
+/* As in scanning.py, which says what they mean. */
+enum { ALL_PAIRS, PAIRS_APART, PAIRS_ONCE };
+
+/* Pairs of characters of one text: its words of two. A slot counts where its stamp is the text's. */
 typedef struct {
     uint64_t *pairs;
     uint32_t *stamps;
@@ -465,22 +468,24 @@ static int put_runs(const Scan *self, Py_ssize_t text, uint8_t use, Text *out, P
     return 0;
 }
 
-static int put_grams(const Scan *self, Py_ssize_t text, int once, Text *out, Pairs *set) {
+static int put_grams(const Scan *self, Py_ssize_t text, int pairs, Text *out, Pairs *set) {
     Py_ssize_t end = self->starts[text + 1];
     for (Py_ssize_t at = self->starts[text]; at < end; at++) {
         if (!(self->uses[at] & GRAM)) continue;
         Py_ssize_t size = at + 1 < end && self->uses[at + 1] & (HAN_CHAR | SCRIPT_CHAR) ? 2 : 1;
-        if (once && size == 2 && pair_known(set, self->points[at], self->points[at + 1], 0)) continue;
+        /* A character that stands alone is no word of two, but may stand there again. */
+        Py_UCS4 other = size == 2 ? self->points[at + 1] : GAP;
+        if (pairs != ALL_PAIRS && pair_known(set, self->points[at], other, pairs == PAIRS_ONCE)) continue;
         if (put_run(out, self->points + at, size) < 0) return -1;
     }
     return 0;
 }
 
 static PyObject *scan_lanes(Scan *self, PyObject *args, PyObject *named) {
-    static char *names[] = {"words", "once", NULL};
+    static char *names[] = {"words", "pairs", NULL};
     PyObject *given;
-    int once = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O|$p", names, &given, &once)) return NULL;
+    int pairs = ALL_PAIRS;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O|$i", names, &given, &pairs)) return NULL;
     Place place = {PySequence_Fast(given, "lanes wants a sequence of words"), 0, 0};
     if (!place.words) return NULL;
     Text words = {0}, grams = {0}, codes = {0};
@@ -492,7 +497,7 @@ static PyObject *scan_lanes(Scan *self, PyObject *args, PyObject *named) {
         PyObject *lanes = NULL;
         if (begin_pairs(&set, end - at) == 0 && put_han_words(&place, &words, &set) == 0 &&
             put_runs(self, text, WORD_CHAR, &words, &set) == 0 && put_runs(self, text, SCRIPT_CHAR, &words, &set) == 0 &&
-            put_grams(self, text, once, &grams, &set) == 0) {
+            put_grams(self, text, pairs, &grams, &set) == 0) {
             int failed = 0;
             while (!failed && next_code(self, &at, end, &start, &stop))
                 failed = put_run(&codes, self->points + start, stop - start) < 0;

@@ -56,7 +56,11 @@ class PrecomputedEmbedder:
         self.matrix = vectors
 
     def embed(self, texts: Sequence[str], role: str) -> np.ndarray:
-        return np.asarray(self.matrix[[self.rows[hash(text)] for text in texts]], dtype=np.float32)
+        rows = [self.rows[hash(text)] for text in texts]
+        # In the order of the corpus they are given as the other stores are given them: a stretch of the file.
+        if rows == list(range(rows[0], rows[0] + len(rows))):
+            return np.asarray(self.matrix[rows[0] : rows[-1] + 1], dtype=np.float32)
+        return np.asarray(self.matrix[rows], dtype=np.float32)
 
 
 class ParagraphChunker:
@@ -107,8 +111,10 @@ class HeadwaterStore:
     def _open(self) -> Any:
         return headwater.open(self.home, embedder=self.embedder, chunker=ParagraphChunker())
 
-    def build(self, corpus: Corpus) -> dict[str, float]:
+    def learn(self, corpus: Corpus) -> None:
         self.embedder.know(list(corpus.chunks()), corpus.vectors())
+
+    def build(self, corpus: Corpus) -> dict[str, float]:
         watch = Stopwatch()
         started = time.perf_counter()
         self.base = self._open()

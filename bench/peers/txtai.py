@@ -39,10 +39,12 @@ class TxtaiStore:
     def _empty(self) -> txtai.Embeddings:
         return txtai.Embeddings({"method": "external", "transform": self._transform, "hybrid": True, "content": True})
 
-    def build(self, corpus: Corpus) -> dict[str, float]:
+    def learn(self, corpus: Corpus) -> None:
         vectors = corpus.vectors()
-        texts = list(corpus.cut())
-        self.known = {text: vectors[number] for number, text in enumerate(texts)}
+        self.known = {text: vectors[number] for number, text in enumerate(corpus.cut())}
+
+    def build(self, corpus: Corpus) -> dict[str, float]:
+        texts = corpus.cut()
         started = time.perf_counter()
         self.index = self._empty()
         self.index.index(

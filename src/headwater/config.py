@@ -48,7 +48,7 @@ NAMED_SECTIONS = frozenset({"llm", COLLECTION})
 class Ingest:
     """How documents are taken in."""
 
-    batch_chunks: int = 15_000  # to one flush and one transaction: each makes a segment, and eight of them a merge
+    batch_chunks: int = 20_000  # to one flush and one transaction: each makes a segment, and eight of them a merge
     max_file_bytes: int = 256 * 1024 * 1024
     lock_timeout_seconds: float = 60.0
     parse_processes: int = 0  # 0 for one per core

@@ -220,6 +220,7 @@ class Version:
     content_hash: str = ""
     error: str = ""
     sketch: bytes = b""  # what likeness is told by (`likeness.packed`); empty where nobody made one
+    hashes: tuple[bytes, ...] = ()  # `text_hash` of what each row is the vector of; empty where nobody made them
 
     @property
     def indexed(self) -> tuple[Chunk, ...]:
@@ -300,6 +301,25 @@ def document_id(owner: str, collection: str, uri: str) -> str:
 def text_hash(text: str) -> bytes:
     """The key of a text in the embedding cache."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def stacked(parts: Sequence[Matrix]) -> Matrix:
+    """All their rows in one matrix: the one they were cut from, where they are all of it in its order."""
+    whole = parts[0].base if len(parts) > 1 else None
+    if isinstance(whole, np.ndarray) and whole.shape == (sum(map(len, parts)), parts[0].shape[1]):
+        place = whole.ctypes.data
+        for part in parts:
+            if part.base is not whole or part.strides != whole.strides or _address(part) != place:
+                break
+            place += part.nbytes
+        else:
+            return whole
+    return np.concatenate(parts)
+
+
+def _address(part: Matrix) -> int:
+    found: int = part.__array_interface__["data"][0]
+    return found
 
 
 def indexed_count(chunks: Sequence[Chunk]) -> int:

@@ -17,10 +17,23 @@ from time import perf_counter
 import numpy as np
 
 from headwater.errors import BackendError, SourceError
+from headwater.garbage import seldom_looked_for
 from headwater.prepare import Preparation, Stages, Unwanted, labels_digest
 from headwater.protocols import Catalog, Chunker, Embedder, Parser, TextIndex, VectorIndex
 from headwater.selection import MAX_CHUNKS, TICKET_BITS
-from headwater.types import Blob, Change, Chunk, Document, Matrix, Space, Vector, Version, document_id, text_hash
+from headwater.types import (
+    Blob,
+    Change,
+    Chunk,
+    Document,
+    Matrix,
+    Space,
+    Vector,
+    Version,
+    document_id,
+    stacked,
+    text_hash,
+)
 
 # Changes claimed at a time: enough to fill batches, few enough that their labels fit in memory whatever the corpus.
 CLAIM = 10_000
@@ -80,7 +93,7 @@ class Indexer:
         embedder: Embedder,
         read: Callable[[Change], Blob],
         parser: Callable[[str], Parser],
-        batch_chunks: int = 15_000,
+        batch_chunks: int = 20_000,
         space: Space | None = None,
         instead: Callable[[Change, str], Blob | None] = lambda *_: None,
     ) -> None:
@@ -188,6 +201,7 @@ class Indexer:
             ThreadPoolExecutor(1, thread_name_prefix="headwater-prepare") as ahead,
             ThreadPoolExecutor(1, thread_name_prefix="headwater-commit") as behind,
             self._prepare.halting(),
+            seldom_looked_for(),
         ):
             upcoming = ahead.submit(next, batches, None)
             while True:
@@ -286,9 +300,9 @@ class Indexer:
                 if not hashes:
                     return versions
                 matrix = np.stack([known[key] for key in hashes])
-        rows = np.cumsum([len(version.indexed) for version in versions])[:-1]
-        parts = np.split(matrix, rows)
-        return [replace(v, vectors=part) if len(part) else v for v, part in zip(versions, parts, strict=True)]
+        rows = np.cumsum([len(version.indexed) for version in versions])[:-1].tolist()
+        filled = zip(versions, np.split(matrix, rows), _split(hashes, rows), strict=True)
+        return [replace(v, vectors=part, hashes=keys) if keys else v for v, part, keys in filled]
 
     def _texts_at_once(self, count: int) -> int:
         """All of them, but for an embedder that takes long: one that says so wants its work to be safe often, too."""
@@ -368,15 +382,20 @@ class Indexer:
     def _store_vectors(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
         with self.stages.timed("vector index"):
             self.vectors.remove(dead)
-            filled = [version for version in versions if version.vectors is not None]
+            filled = [(version.indexed, version.vectors) for version in versions if version.vectors is not None]
             if filled:
-                ids = np.array([chunk.id for version in filled for chunk in version.indexed], dtype=np.int64)
-                self.vectors.add(ids, np.concatenate([version.vectors for version in filled]))
+                ids = np.array([chunk.id for chunks, _ in filled for chunk in chunks], dtype=np.int64)
+                self.vectors.add(ids, stacked([rows for _, rows in filled]))
             self.vectors.flush()
 
 
 def _texts_of(versions: Sequence[Version]) -> list[str]:
     return [chunk.searchable_text for version in versions for chunk in version.indexed]
+
+
+def _split(hashes: Sequence[bytes], rows: Sequence[int]) -> Iterator[tuple[bytes, ...]]:
+    """As `np.split`."""
+    return (tuple(hashes[start:end]) for start, end in zip((0, *rows), (*rows, len(hashes)), strict=True))
 
 
 def _handfuls(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 from functools import cache, cached_property
 from typing import Final, NamedTuple, Protocol
 
@@ -54,6 +55,14 @@ class Term(NamedTuple):
     term: str
 
 
+class Pairs(IntEnum):
+    """Which pairs of neighbouring characters of a text are terms of it."""
+
+    ALL = 0  # as often as they occur
+    APART = 1  # those that are no word of the same text: nearly half of them
+    ONCE = 2  # of those, each once
+
+
 class Scan(Protocol):
     """Texts that were looked through."""
 
@@ -65,11 +74,8 @@ class Scan(Protocol):
     def folded(self) -> str:
         """The only text, folded."""
 
-    def lanes(self, words: Sequence[str], *, once: bool = False) -> list[tuple[str, str, str]]:
-        """Each text's words, pairs and codes with white space between, given what `han` was cut into.
-
-        `once` leaves a pair out that is also a word of the same text.
-        """
+    def lanes(self, words: Sequence[str], *, pairs: Pairs = Pairs.ALL) -> list[tuple[str, str, str]]:
+        """Each text's words, pairs and codes with white space between, given what `han` was cut into."""
 
     def terms(self) -> list[Term]:
         """Codes, words as their stems and runs of other scripts of the only text."""
@@ -191,7 +197,7 @@ class NumpyScan:
         runs = self._runs(HAN_CHAR, HAN_TEXT)
         return runs if runs.strip(f" {_MARK}") else ""
 
-    def lanes(self, words: Sequence[str], *, once: bool = False) -> list[tuple[str, str, str]]:
+    def lanes(self, words: Sequence[str], *, pairs: Pairs = Pairs.ALL) -> list[tuple[str, str, str]]:
         """As the protocol says."""
         if not self._count:
             return []
@@ -200,11 +206,11 @@ class NumpyScan:
         if (self._kinds > BREAK).any():
             han = " ".join(words) or marks
             scripts = self._only(SCRIPT_CHAR)
-            grams = self._grams((han, scripts) if once else ())
+            grams = self._grams((han, scripts) if pairs else (), once=pairs == Pairs.ONCE)
         latin = " ".join(map(self._stem, self._runs(WORD_CHAR, WORD_TEXT).split()))
         codes = " ".join(code for _, _, code in self._codes())
         lanes = (lane.split(_MARK) for lane in (han, latin, scripts, grams, codes))
-        return [(" ".join(filter(str.strip, parts)), pairs, code) for *parts, pairs, code in zip(*lanes, strict=True)]
+        return [(" ".join(filter(str.strip, parts)), held, code) for *parts, held, code in zip(*lanes, strict=True)]
 
     def terms(self) -> list[Term]:
         """As the protocol says."""
@@ -218,8 +224,11 @@ class NumpyScan:
     def _places(self, use: int) -> Iterator[Term]:
         return (Term(*run.span(), run[0]) for run in _RUN.finditer(self._only(use)))
 
-    def _grams(self, beside: Sequence[str]) -> str:
-        """The pairs, but for those of a text that are words of it: `beside` has words, marked off as the texts are."""
+    def _grams(self, beside: Sequence[str], *, once: bool) -> str:
+        """The pairs, but for those of a text that are words of it: `beside` has words, marked off as the texts are.
+
+        `once` is without those that the text has before.
+        """
         places = (self._uses & GRAM).nonzero()[0] + 1
         kept = np.where(self._kinds >= BREAK, self._points, _GAP)
         held = [_two_together(_points(f" {words} ")) for words in beside]
@@ -228,6 +237,10 @@ class NumpyScan:
             found = _keys(kept, places)
             near = known.searchsorted(found).clip(max=len(known) - 1)
             places = places[known[near] != found]
+        if once:
+            _, firsts = np.unique(_keys(kept, places), return_index=True)
+            # The marks between the texts stand among the pairs, and each of them is needed.
+            places = places[np.sort(firsts)]
         spaced = np.empty((len(places), 3), dtype=np.int32)
         spaced[:, 0] = kept[places]
         spaced[:, 1] = kept[places + 1]

@@ -20,11 +20,12 @@ from types import ModuleType
 from typing import Final, Literal, NamedTuple
 
 from headwater.characters import CJK_CHAR, HAN_RANGES, SCRIPT_RANGES, composed
-from headwater.scanning import MAX_CODE_CHARS, Term, fold, scanner
+from headwater.scanning import MAX_CODE_CHARS, Pairs, Term, fold, scanner
 
 __all__ = [
     "Cutter",
     "Lanes",
+    "Pairs",
     "QueryLanes",
     "Term",
     "Unit",
@@ -108,14 +109,13 @@ class Cutter:
         """The same with white space between, for an index that splits there."""
         return self.cut_many([text])[0]
 
-    def cut_many(self, texts: Sequence[str], *, once: bool = False) -> list[tuple[str, str, str]]:
+    def cut_many(self, texts: Sequence[str], *, pairs: Pairs = Pairs.ALL) -> list[tuple[str, str, str]]:
         """`cut_joined` of each, faster together: some dozens of chunks are a good number.
 
-        `once` leaves a pair out that is also a word of the same text: nearly half of them, for whoever looks for a pair
-        among the words as well.
+        Without all `pairs` it is for whoever looks for a pair among the words as well.
         """
         seen = self._scanner.scan([composed(text) for text in texts])
-        return seen.lanes(_jieba().cut_for_search(seen.han) if seen.han else (), once=once)
+        return seen.lanes(_jieba().cut_for_search(seen.han) if seen.han else (), pairs=pairs)
 
     def stem(self, word: str) -> str:
         """The term of one word of Latin letters, in lower case: what `cut` makes of it."""

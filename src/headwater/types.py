@@ -40,6 +40,7 @@ from headwater.documents import (
     document_id,
     indexed_count,
     record_of,
+    stacked,
     text_hash,
 )
 from headwater.filters import ALL, Filter
@@ -90,6 +91,7 @@ __all__ = [
     "document_id",
     "indexed_count",
     "record_of",
+    "stacked",
     "text_hash",
 ]
 

@@ -23,6 +23,7 @@ from headwater.storage._text_folder import (
     FORMAT_ACCENTS,
     FORMAT_BEFORE,
     FORMAT_FILE,
+    FORMAT_OFTEN,
     FORMAT_TWICE,
     META_FILE,
     PARTS,
@@ -214,7 +215,7 @@ class TestTantivy(TextIndexContract):
 def made_by_an_earlier_release(path: Path, format: str = FORMAT_TWICE) -> Path:
     """An empty index, by default one in which a pair that is a word stands among the pairs as well."""
     path.mkdir()
-    tantivy.Index(make_schema(), path=str(path))
+    tantivy.Index(make_schema(pairs_once=False), path=str(path))
     (path / FORMAT_FILE).write_text(format, "utf-8", newline="\n")
     return path
 
@@ -240,12 +241,28 @@ class TestTantivyOfAnEarlierRelease(TextIndexContract):
         assert self.found(reader, "河流") == self.found(reader, "heron") == [2] and self.found(reader, "中国") == []
 
 
+def test_pairs_are_counted_in_an_index_that_counts_them(tmp_path: Path) -> None:
+    shelf = Shelf()
+    made_by_an_earlier_release(tmp_path / "counted", FORMAT_OFTEN)
+    scores = []
+    for name in ("counted", "made"):
+        index = TantivyIndex(tmp_path / name, select=shelf.select, cutter=Cutter(), heap_mb=15)
+        index.add(shelf.put(1, "羲之，羲之，羲之") + shelf.put(2, "羲之") + shelf.put(3, "河流"))
+        make_visible(index)
+        scores.append({one.chunk_id >> TICKET_BITS: one.score for one in index.search("羲之", 10, ALL)})
+        index.close()
+    counted, made = scores
+    assert counted.keys() == made.keys() == {1, 2}
+    # Words are counted in either.
+    assert counted[1] / counted[2] > made[1] / made[2] > 1
+
+
 @pytest.mark.parametrize("format", [FORMAT_ACCENTS, FORMAT_TWICE])
 def test_letters_keep_their_accents_in_an_index_that_has_them(tmp_path: Path, format: str) -> None:
     shelf = Shelf()
     made_by_an_earlier_release(tmp_path / "index", format)
     index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=Cutter(), heap_mb=15)
-    many = [f"Zürich {number}" for number in range(1_500)]  # enough for a second process to cut its share
+    many = [f"Zürich {number}" for number in range(1_500)]  # enough for a second thread to cut its share
     for ticket, texts in ((1, ["the café in Zürich"]), (2, ["a cafe"]), (3, many)):
         index.add(shelf.put(ticket, *texts))
     make_visible(index)

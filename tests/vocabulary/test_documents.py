@@ -2,7 +2,10 @@
 
 from dataclasses import fields, replace
 
-from headwater.types import Chunk, Span
+import numpy as np
+import pytest
+
+from headwater.types import Chunk, Matrix, Span, stacked
 
 
 def test_a_numbered_chunk_differs_in_its_numbers_only() -> None:
@@ -15,3 +18,29 @@ def test_a_numbered_chunk_differs_in_its_numbers_only() -> None:
     chunk = Chunk(**unlike)
     assert all(field.default != unlike[field.name] for field in fields(Chunk))
     assert chunk.numbered(id=7, document_id="f", parent=8) == replace(chunk, id=7, document_id="f", parent=8)
+
+
+WHOLE = np.arange(40, dtype=np.float32).reshape(10, 4)
+
+
+def test_parts_of_a_matrix_that_are_all_of_it_are_that_matrix() -> None:
+    assert stacked(np.split(WHOLE.copy(), [3, 4, 9])).tolist() == WHOLE.tolist()
+    owner = WHOLE.copy()
+    assert stacked(np.split(owner, [3, 4, 9])) is owner
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [WHOLE[:3], WHOLE[4:]],
+        [WHOLE[3:], WHOLE[:3]],
+        [WHOLE[:5], WHOLE[:5]],
+        [WHOLE[::2], WHOLE[1::2]],
+        [WHOLE[:5].copy(), WHOLE[5:].copy()],
+        [WHOLE[:, :2], WHOLE[:, 2:]],
+        [WHOLE],
+        [WHOLE[2:5]],
+    ],
+)
+def test_any_other_parts_are_put_together(parts: list[Matrix]) -> None:
+    assert stacked(parts).tolist() == np.concatenate(parts).tolist()

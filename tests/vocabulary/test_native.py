@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater import scanning
 from headwater.models import _pieces
-from headwater.scanning import NumpyScanner, Scanner, scanner
+from headwater.scanning import NumpyScanner, Pairs, Scanner, scanner
 from headwater.tokens import Cutter
 
 NEEDS = "it was installed without a compiler: apt-get install gcc python3-dev, then pip install headwater again"
@@ -51,12 +51,12 @@ def cut_by_threes(han: str) -> list[str]:
 
 
 class TestLanes:
-    @given(texts=st.lists(texts_of_all_kinds, max_size=5), once=st.booleans())
-    def test_are_the_same(self, both: tuple[Scanner, Scanner], texts: list[str], once: bool) -> None:
+    @given(texts=st.lists(texts_of_all_kinds, max_size=5), pairs=st.sampled_from(Pairs))
+    def test_are_the_same(self, both: tuple[Scanner, Scanner], texts: list[str], pairs: Pairs) -> None:
         found = []
         for one in both:
             seen = one.scan(texts)
-            lanes = seen.lanes(cut_by_threes(seen.han), once=once)
+            lanes = seen.lanes(cut_by_threes(seen.han), pairs=pairs)
             found.append([tuple(lane.split() for lane in of_text) for of_text in lanes])
             assert len(lanes) == len(texts)
         assert found[0] == found[1]

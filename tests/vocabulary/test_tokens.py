@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater import tokens
-from headwater.tokens import Cutter, Term, count_tokens, fold, is_cjk, language, length, sentences, token_spans
+from headwater.tokens import Cutter, Pairs, Term, count_tokens, fold, is_cjk, language, length, sentences, token_spans
 
 CUTTER = Cutter()
 
@@ -306,13 +306,22 @@ _PIECES = st.sampled_from("发展中国家 的 郑和 下西洋 カタ カタカ
 @given(st.lists(st.lists(_PIECES).map("".join) | st.text(), max_size=6))
 def test_a_pair_that_is_a_word_of_the_same_text_can_be_left_out(texts: list[str]) -> None:
     cutter = Cutter()
-    for whole, once in zip(cutter.cut_many(texts), cutter.cut_many(texts, once=True), strict=True):
+    cuts = (cutter.cut_many(texts, pairs=pairs) for pairs in (Pairs.ALL, Pairs.APART, Pairs.ONCE))
+    for whole, apart, once in zip(*cuts, strict=True):
         words, pairs, codes = map(str.split, whole)
-        assert [lane.split() for lane in (once[0], once[2])] == [words, codes]
-        assert once[1].split() == [pair for pair in pairs if len(pair) < 2 or pair not in words]
+        for others in (apart, once):
+            assert [lane.split() for lane in (others[0], others[2])] == [words, codes]
+        assert apart[1].split() == [pair for pair in pairs if len(pair) < 2 or pair not in words]
+        assert once[1].split() == list(dict.fromkeys(apart[1].split()))
+
+
+def test_every_text_has_its_pairs_once() -> None:
+    cut = Cutter().cut_many(["郑和与郑和", "郑和", "羲之羲之羲之"], pairs=Pairs.ONCE)
+    assert [pairs.split().count("和与") for _, pairs, _ in cut] == [1, 0, 0]
+    assert cut[2][1].split().count("羲之") == 1
 
 
 def test_what_is_a_word_in_another_text_stays_a_pair() -> None:
-    (words, pairs, _), (other_words, other_pairs, _) = Cutter().cut_many(["天气", "今天气候好"], once=True)
+    (words, pairs, _), (other_words, other_pairs, _) = Cutter().cut_many(["天气", "今天气候好"], pairs=Pairs.APART)
     assert "天气" in words.split() and "天气" not in pairs.split()
     assert "天气" not in other_words.split() and "天气" in other_pairs.split()

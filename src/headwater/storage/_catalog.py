@@ -41,7 +41,6 @@ from headwater.storage._rows import (
     as_document,
     change_row,
     check_space,
-    check_version,
     families_of,
     for_documents,
     light_record,
@@ -53,6 +52,7 @@ from headwater.storage._rows import (
     storable,
 )
 from headwater.storage._sql import Connection, Store
+from headwater.storage._version_rules import check_versions
 from headwater.storage.selecting import Selector
 from headwater.types import (
     Change,
@@ -143,8 +143,7 @@ class SqlCatalog(_texts.Texts):
 
     def fill(self, space: Space, versions: Mapping[int, Version]) -> None:
         """Store versions beside the live ones that they were made from, by the ticket of the live one."""
-        for version in versions.values():
-            check_version(version, space)
+        check_versions(versions.values(), space)
         with self._database.writing(on_failure=self._numbers.forget) as db:
             self._work(db, space).fill(versions)
 
@@ -258,8 +257,7 @@ class SqlCatalog(_texts.Texts):
         if not versions:
             return
         space = self.space()
-        for version in versions:
-            check_version(version, space)
+        check_versions(versions, space)
         assert space is not None  # or the check had raised
         with self._database.writing(on_failure=self._numbers.forget) as db:
             self._work(db, space).apply(versions)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
-import numpy as np
-
 from headwater.selection import TICKET_BITS
 from headwater.storage._alike import forget_sketches, write_sketches
 from headwater.storage._links import link_rows
@@ -27,7 +25,7 @@ from headwater.storage._rows import (
     terms_of,
 )
 from headwater.storage._sql import Connection
-from headwater.types import Chunk, Space, Version, document_id, indexed_count, text_hash
+from headwater.types import Chunk, Space, Version, document_id, indexed_count, stacked, text_hash
 
 # A passage of a book is read without the book: at most two parts of this many characters, some 100 KB of Chinese.
 PART_CHARS: Final = 32768
@@ -282,17 +280,16 @@ class Commit:
 
     def _write_vectors(self, versions: list[Version]) -> dict[int, int]:
         """Store the vectors of texts that have none yet; return the vector's number by chunk id."""
-        filled = [v for v in versions if v.vectors is not None and len(v.vectors)]
+        filled = [(v, v.vectors) for v in versions if v.vectors is not None and len(v.vectors)]
         if not filled:
             return {}
-        matrix = np.concatenate([v.vectors for v in filled if v.vectors is not None])
-        chunks = [c for v in filled for c in v.chunks[: len(v.vectors)]]  # type: ignore[arg-type]
-        hashes = [text_hash(chunk.searchable_text) for chunk in chunks]
+        chunks = [chunk for version, rows in filled for chunk in version.chunks[: len(rows)]]
+        hashes = [key for version, rows in filled for key in version.hashes or _hashes(version.chunks[: len(rows)])]
         embedder = embedder_number(self.db, self.space)
         numbers = known_numbers(self.db, embedder, hashes)
         used = list(numbers.values())
         number = int(self.db.execute("select coalesce(max(id), 0) from vector").fetchone()[0])
-        data = memoryview(matrix.astype("<f2").tobytes())
+        data = stacked([rows for _, rows in filled]).astype("<f2").data.cast("B")
         width = self.space.dim * 2
         rows = []
         for place, key in enumerate(hashes):
@@ -337,6 +334,10 @@ class Commit:
         self.db.executemany("insert into section(path) values (?) on conflict do nothing", rows)
         found = self.db.each("select id from section where path = ?", rows)
         numbers.update(zip(unknown, (number for (number,) in found), strict=True))
+
+
+def _hashes(chunks: Sequence[Chunk]) -> list[bytes]:
+    return [text_hash(chunk.searchable_text) for chunk in chunks]
 
 
 def index_text_row(chunk: Chunk) -> tuple[object, ...]:

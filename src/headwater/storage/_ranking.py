@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -26,14 +27,16 @@ TIE_MARGIN: Final = 16
 SAME_SCORE: Final = 1e-5
 
 
-def make_schema() -> Any:
-    """The fields of the index."""
+@cache
+def make_schema(*, pairs_once: bool) -> Any:
+    """The fields of the index; `pairs_once` says that no chunk has a pair twice, so that nobody has to count them."""
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field("id", indexed=True, fast=True)
     builder.add_unsigned_field("ticket", indexed=True)
     for field in FIELDS:
         # Frequencies without positions: no query of ours needs an order of words, and positions double the size.
-        builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
+        told = "basic" if pairs_once and field == "grams" else "freq"
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option=told)
     return builder.build()
 
 

@@ -17,10 +17,14 @@ from headwater.storage._cutting import TODAY, Manner
 from headwater.storage._failures import damaged, failed
 from headwater.storage._ranking import make_schema
 from headwater.storage._read_only import IndexFolder
+from headwater.tokens import Pairs
 
 # Grows with every change of the fields or of how they are cut. An index of an earlier release is read and written as
-# that release did, until it is made anew: there letters have their accents.
-FORMAT: Final = "headwater text index 4\n"
+# that release did, until it is made anew.
+FORMAT: Final = "headwater text index 5\n"
+# There a chunk has a pair as often as it occurs.
+FORMAT_OFTEN: Final = "headwater text index 4\n"
+# And letters have their accents.
 FORMAT_ACCENTS: Final = "headwater text index 3\n"
 # A pair that is a word stands among the words and among the pairs.
 FORMAT_TWICE: Final = "headwater text index 2\n"
@@ -28,9 +32,10 @@ FORMAT_TWICE: Final = "headwater text index 2\n"
 FORMAT_BEFORE: Final = "headwater text index 1\n"
 MANNERS: Final[Mapping[str, Manner]] = {
     FORMAT: TODAY,
-    FORMAT_ACCENTS: Manner(once=True, accents=True),
-    FORMAT_TWICE: Manner(once=False, accents=True),
-    FORMAT_BEFORE: Manner(once=False, accents=True),
+    FORMAT_OFTEN: Manner(Pairs.APART),
+    FORMAT_ACCENTS: Manner(Pairs.APART, accents=True),
+    FORMAT_TWICE: Manner(Pairs.ALL, accents=True),
+    FORMAT_BEFORE: Manner(Pairs.ALL, accents=True),
 }
 FORMAT_FILE: Final = "format"
 META_FILE: Final = "meta.json"
@@ -47,9 +52,13 @@ class TextFolder:
     """Where a text index lies. `manner` is how chunks are cut for the one opened last."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.schema = path, make_schema()
-        self.manner = TODAY
+        self.path, self.manner = path, TODAY
         self._folder = IndexFolder(path)
+
+    @property
+    def schema(self) -> Any:
+        """The fields of the one opened last."""
+        return make_schema(pairs_once=self.manner.pairs == Pairs.ONCE)
 
     def opened(self) -> Any:
         """The index on disk, or None where none was made yet."""

@@ -27,7 +27,7 @@ from headwater.storage._lanes import (
     worth,
 )
 from headwater.storage._metric import COSINE, check_metric, similarities
-from headwater.tokens import Cutter
+from headwater.tokens import Cutter, Pairs
 from headwater.types import Chunk, Document, Ids, Matrix, Scored, Vector, attributes, record_of
 
 Entry = TypeVar("Entry")
@@ -123,7 +123,7 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
         self._replace([id >> TICKET_BITS for id in entries], entries)
 
     def _indexed(self, chunk: Chunk, document: Document) -> _Indexed:
-        (lanes,) = self._cutter.cut_many([chunk.searchable_text], once=True)
+        (lanes,) = self._cutter.cut_many([chunk.searchable_text], pairs=Pairs.ONCE)
         body = dict(zip(LANES, lanes, strict=True))
         (head,) = head_terms([document], self._cutter)
         fields = {**head, **body}

@@ -15,7 +15,8 @@ from headwater.filters import Filter
 from headwater.selection import Selection
 from headwater.storage._alike import alike_among
 from headwater.storage._links import links_among
-from headwater.storage._rows import as_document, check_space, check_version, families_of, for_documents, record_of
+from headwater.storage._rows import as_document, check_space, families_of, for_documents, record_of
+from headwater.storage._version_rules import check_versions
 from headwater.types import (
     Change,
     Chunk,
@@ -123,8 +124,7 @@ class MemoryCatalog:
 
     def fill(self, space: Space, versions: Mapping[int, Version]) -> None:
         """Store versions beside the live ones that they were made from, by the ticket of the live one."""
-        for version in versions.values():
-            check_version(version, space)
+        check_versions(versions.values(), space)
         with self._lock:
             live = {version.change.ticket: (id, version.state) for id, version in self._versions.items()}
             there = self._beside[space.id]
@@ -243,8 +243,7 @@ class MemoryCatalog:
         """Make each version its document's only one and close its change, all or nothing."""
         if not versions:
             return
-        for version in versions:
-            check_version(version, self.space())
+        check_versions(versions, self.space())
         with self._lock:
             now = self._now()
             self._generation += 1

@@ -131,7 +131,7 @@ class PostgresTextIndex(PostgresIndex[TextTables]):
         self._added, self._removed = Gathering(), set()
 
     def release(self) -> None:
-        """Let go of what was not flushed and of the process that cuts; reading goes on."""
+        """Let go of what was not flushed and of the thread that cuts; reading goes on."""
         super().release()
         self._cutting.close()
 

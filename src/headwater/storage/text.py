@@ -44,7 +44,7 @@ from headwater.storage._lanes import (
 )
 from headwater.storage._ranking import ids_of, in_order, mean_length, query_of, ranked, with_all
 from headwater.storage._text_folder import TextFolder, told
-from headwater.tokens import Cutter
+from headwater.tokens import Cutter, Pairs
 from headwater.types import Chunk, Document, Scored
 
 TANTIVY_K1: Final = 1.2
@@ -381,7 +381,7 @@ class TantivyIndex:
         """The terms of a text; a search asks for its hits and then for the best score that there could be."""
         known, manner = self._asked, self._folder.manner
         if known is None or known[:2] != (text, manner):
-            asked = ask(text, self._its_cutter, boosts=self._boosts, lanes=self._lanes, once=manner.once)
+            asked = ask(text, self._its_cutter, boosts=self._boosts, lanes=self._lanes, once=manner.pairs != Pairs.ALL)
             known = self._asked = (text, manner, asked)
         return known[2]
 
