@@ -37,6 +37,10 @@ PARAMETERS: Final = 999
 _INSERT: Final = re.compile(r"(insert into .+? values )(\((?:\?, )*\?\))( on conflict.*)?", re.DOTALL)
 # The low byte of an extended SQLite error code is the kind of error.
 _KIND: Final = 0xFF
+# A file of one byte is an empty one to SQLite.
+_EMPTY_BYTES: Final = 1
+# The indexes beside a catalog, which are made once it has tables.
+_INDEXES: Final = ("text-*", "vectors-*")
 # What Python's module says, without a code, of a text that is not UTF-8.
 _UNDECODABLE: Final = "Could not decode to UTF-8"
 
@@ -84,6 +88,7 @@ class Database:
         self._writer: FileConnection | None = None
         if not writable and not path.exists():
             raise NotFound(f"there is no catalog at {str(path)!r}; make one with `headwater add SOURCE`")
+        _refuse_emptied(path)
         with self._translated():
             db = self._connect(read_only=not writable)
             try:
@@ -244,6 +249,21 @@ class Database:
     def _full(self) -> DiskFull:
         where = str(self.path.parent)
         return DiskFull(f"the disk of {where!r} is full; nothing acknowledged is lost: make room and try again")
+
+
+def _refuse_emptied(path: Path) -> None:
+    """Raise HomeDamaged for a file without bytes that had tables; SQLite would make new ones and drop the log.
+
+    The file is looked at last: whoever makes its tables at this moment has given it bytes before anything is beside it.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    indexes = [folder for name in _INDEXES for folder in sorted(path.parent.glob(name)) if any(folder.glob("*"))]
+    beside = [*indexes, *([log] if log.exists() and log.stat().st_size else [])]
+    if beside and path.exists() and path.stat().st_size <= _EMPTY_BYTES:
+        raise HomeDamaged(
+            f"the catalog {str(path)!r} is empty, but {beside[0].name} beside it is not: it was cut off; "
+            "put back a copy of it, or move it away and add the documents again"
+        )
 
 
 def own_version() -> str:
