@@ -17,13 +17,14 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from importlib import metadata
 from typing import Final
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from headwater.kinds import BINARY, HTML, PLAIN, kind_of
 from headwater.sources._address import (
     PageError,
     Resolve,
     host_and_port,
+    joined,
     normalised,
     origin,
     refusal,
@@ -110,7 +111,7 @@ class Web:
                 return Unchanged(url=asked)
             if answer.status not in _REDIRECTS or not (target := answer.headers.get("location", "")):
                 return self._blob(asked, here, answer)
-            here = normalised(urljoin(here, target))
+            here = normalised(joined(here, target))
         raise PageError(f"{asked} sends on from page to page, {MAX_REDIRECTS} times and more; check the address")
 
     def post(self, url: str, body: bytes, *, headers: Mapping[str, str], seconds: float) -> int:
@@ -224,7 +225,7 @@ class Web:
         for _ in range(MAX_REDIRECTS // 2 + 1):
             answer = self._get(here, {}, limits=limits, cut=True)
             if answer.status in _REDIRECTS and (target := answer.headers.get("location", "")):
-                here = normalised(urljoin(here, target))
+                here = normalised(joined(here, target))
                 continue
             if answer.status == 200:
                 return Robots(answer.body.decode("utf-8", "replace").removeprefix("\ufeff"), agent=AGENT)
