@@ -1,6 +1,7 @@
 """Addresses of pages -> changes with their bytes, fetched within limits and only where they changed.
 
 Redirects are followed by hand: every hop is normalised, judged and asked for anew, as is the robots.txt of its site.
+Cookies are kept from hop to hop, and forgotten with the page.
 The uri of a page is its normalised address as it was asked for; where that led is in its meta.
 """
 
@@ -30,6 +31,7 @@ from headwater.sources._address import (
     refusal,
     system_resolve,
 )
+from headwater.sources._cookies import Cookies
 from headwater.sources._fetch import Answer, Limits, get
 from headwater.sources._robots import ALL_ALLOWED, MAX_BYTES, NONE_ALLOWED, Robots
 from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Labels
@@ -104,9 +106,11 @@ class Web:
         Raises PageError, which says what was wrong and whether another try may help.
         """
         asked = here = normalised(url)
+        cookies = Cookies()
         for _ in range(MAX_REDIRECTS + 1):
             self._check_robots(here)
-            answer = self._get(here, _conditions(stamp) if here == asked else {})
+            answer = self._get(here, {**(_conditions(stamp) if here == asked else {}), **cookies.header(here)})
+            cookies.keep(here, answer.cookies)
             if answer.status == 304 and stamp:
                 return Unchanged(url=asked)
             if answer.status not in _REDIRECTS or not (target := answer.headers.get("location", "")):
