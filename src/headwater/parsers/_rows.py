@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 from typing import Final
 
+from headwater.parsers._bands import bands_of, has_gap, is_between, within
 from headwater.parsers._column_names import (
     MAX_NAME_CHARS,
     SENTENCE_END,
@@ -36,6 +38,9 @@ _MAX_PLAIN_COLUMNS: Final = 12
 _MAX_PLAIN_CHARS: Final = 600
 # A row of this length fills a chunk by itself; it is text with some fields rather than a row.
 _MAX_ROW_CHARS: Final = 1_500
+# Tables side by side are written one after the other, so their rows are held: so many cells, some 50 MB, else they
+# stay one.
+_MAX_CELLS_BESIDE: Final = 500_000
 # So many lines alone between empty ones are a title of what follows, more are text.
 _MAX_LINES_OF_TITLE: Final = 2
 
@@ -72,14 +77,9 @@ class Tables:
 
 
 def write_tables(draft: Draft, rows: Iterable[Row], *, max_rows: int = MAX_ROWS) -> Tables:
-    """Write all rows: one table, or several that empty rows keep apart. Blank rows are not written."""
+    """Write all rows: one table, or several that empty rows or columns keep apart. Blank rows are not written."""
     written = Tables()
-    feed = _Feed(rows)
-    while feed.skip_blank():
-        if written.rows >= max_rows or draft.length >= draft.max_chars * 9 // 10:
-            written.left_out = feed.count()
-            break
-        _write_one(draft, feed, written, max_rows)
+    _write_all(draft, _Feed(rows), written, max_rows)
     return written
 
 
@@ -103,6 +103,45 @@ def write_records(draft: Draft, names: Sequence[str], rows: Iterable[Row], *, ma
         _write_rows(draft, table, feed, written, max_rows=max_rows, one=True)
         written.left_out = feed.count()
     return written
+
+
+def _write_all(draft: Draft, feed: _Feed, written: Tables, max_rows: int) -> None:
+    while feed.skip_blank():
+        if written.rows >= max_rows or draft.length >= draft.max_chars * 9 // 10:
+            written.left_out += feed.count()
+            break
+        beside = _side_by_side(draft, feed, written)
+        for rows in beside:
+            _write_all(draft, _Feed(rows), written, max_rows)
+        if not beside:
+            _write_one(draft, feed, written, max_rows)
+
+
+def _side_by_side(draft: Draft, feed: _Feed, written: Tables) -> list[list[Row]]:
+    """The rows to come, once for each of the tables that stand side by side in them; none where that is not clear.
+
+    What spans all of them is their title. Rows after blank ones go with them until something stands between.
+    """
+    sample = feed.peek(_SAMPLE_ROWS)
+    titles = len(titles_of(sample))
+    if not has_gap(sample[titles:]):
+        return []
+    rows = feed.stretch(_MAX_CELLS_BESIDE)
+    found = ((above, bands_of(rows[above:])) for above in range(titles + 1))
+    above, bands = next(((above, bands) for above, bands in found if bands), (0, []))
+    if not bands:
+        return []
+    for row in [feed.take() for _ in range(above)]:
+        written.title = draft.paragraph(one_line(" ".join(dict.fromkeys(filter(None, row)))))
+    taken = [feed.take() for _ in rows[above:]]
+    left = _MAX_CELLS_BESIDE
+    while feed.skip_blank():
+        left -= sum(map(len, rows))
+        rows = feed.stretch(left)
+        if not rows or any(is_between(row, bands) for row in rows):
+            break
+        taken += [[], *[feed.take() for _ in rows]]
+    return [[within(row, band) for row in taken] for band in bands]
 
 
 def _write_one(draft: Draft, feed: _Feed, written: Tables, max_rows: int, *, header_rows: int | None = None) -> None:
@@ -259,6 +298,16 @@ class _Feed:
                 break
             rows.append(row)
         return rows
+
+    def stretch(self, most_cells: int) -> list[Row]:
+        """The next rows up to a blank one; none where they hold more cells than these."""
+        count = cells = 0
+        while (count < len(self._ahead) or self._fetch()) and any(self._ahead[count]):
+            cells += len(self._ahead[count])
+            count += 1
+            if cells > most_cells:
+                return []
+        return list(islice(self._ahead, count))
 
     def count(self) -> int:
         """How many rows with something in them are left; they are gone afterwards."""
