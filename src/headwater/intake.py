@@ -115,6 +115,7 @@ class Intake:
         gone |= self._unlisted(opened, collection, scanned)
         deletes = [removal(known) for known in gone.values()] if prune else []
         unchanged = len(scanned) - len(puts)
+        unread: tuple[Failure, ...] = tuple(why for one in opened for why in getattr(one.source, "failures", ()))
         if dry_run:
             new = sum(change.uri not in before for change in puts)
             return Report(
@@ -123,6 +124,7 @@ class Intake:
                 unchanged=unchanged,
                 removed=len(deletes),
                 missing=() if prune else tuple(sorted(gone)),
+                failed=unread,
                 took_ms=_since(started),
             )
         report = self._apply([*puts, *deletes], before, on_progress)
@@ -135,8 +137,13 @@ class Intake:
         if moved := self._moved(puts, before, moved_from if not prune else {}):
             report = _sum(report, self._apply([removal(known) for known in moved], before, None))
         left = [] if prune else sorted(gone.keys() - {known.uri for known in moved})
-        total = replace(report, unchanged=report.unchanged + unchanged, missing=tuple(left))
-        return replace(total, took_ms=_since(started))
+        return replace(
+            report,
+            unchanged=report.unchanged + unchanged,
+            missing=tuple(left),
+            failed=report.failed + unread,
+            took_ms=_since(started),
+        )
 
     def add_blob(self, blob: Blob, *, collection: str, labels: Labels, dry_run: bool = False) -> Report:
         """Add one document whose bytes are at hand; the same bytes under the same uri are no work."""

@@ -1,9 +1,15 @@
 """A disk without room: the error says so, nothing acknowledged is lost, and work goes on when there is room again."""
 
 import errno
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +22,7 @@ from headwater.server.worker import Worker
 from headwater.storage.ledger import Ledger
 from headwater.storage.lock import HomeLock
 from headwater.storage.sqlite import SqliteCatalog
+from headwater.stores import CATALOG_FILE
 from headwater.testing.versions import SPACE, made, named, put
 from headwater.types import document_id
 
@@ -130,6 +137,45 @@ def test_a_lock_is_taken_on_a_full_disk_too(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(HomeLocked):
         HomeLock(lock.path).acquire()
     lock.release()
+
+
+def without_room(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command that can lengthen no file by a byte."""
+    limited = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", sys.executable, "-m", "headwater"]
+    return subprocess.run([*limited, *arguments], capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a limit of the shell, and a way to open SQLite files there")
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "killed"])
+def test_what_only_reads_needs_no_room(tmp_path: Path, closed: bool) -> None:
+    note, home = tmp_path / "note.txt", tmp_path / "home"
+    note.write_text("The pump failed at dawn.", encoding="utf-8")
+    with open_home(home) as kb:
+        kb.add(note)
+    if not closed:  # what was committed last is still in the log, without the index of it
+        with closing(sqlite3.connect(home / CATALOG_FILE, isolation_level=None)) as db:
+            db.execute("pragma wal_autocheckpoint = 0")
+            db.execute("update document set title = 'Night'")
+            shutil.copytree(home, tmp_path / "copy", ignore=shutil.ignore_patterns("*-shm"))
+        home = tmp_path / "copy"
+        assert (home / f"{CATALOG_FILE}-wal").stat().st_size
+    for arguments in (("search", "pump"), ("ask", "When did the pump fail?"), ("list",), ("check",)):
+        done = without_room(*arguments, "--home", str(home))
+        assert done.returncode == 0 and done.stderr == "", (arguments, done)
+    assert ("note" if closed else "Night") in without_room("search", "pump", "--home", str(home)).stdout
+    refused = without_room("add", str(note), "--tag", "new", "--home", str(home))
+    assert refused.returncode == 1 and "is full; nothing acknowledged is lost" in refused.stderr
+    with open_home(home) as kb:
+        assert kb.check() == [] and kb.record(note.as_posix()).tags == ()
+        assert kb.add(note, tags=["new"]).updated == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a limit of the shell, and a way to open SQLite files there")
+def test_a_home_is_not_made_where_there_is_no_room(tmp_path: Path) -> None:
+    done = without_room("search", "pump", "--home", str(tmp_path / "home"))
+    assert done.returncode == 2 and "there is no knowledge base" in done.stderr
+    done = without_room("add", __file__, "--home", str(tmp_path / "home"))
+    assert done.returncode == 1 and "Traceback" not in done.stderr
 
 
 def test_a_worker_outlives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,21 @@ with open_home(sys.argv[1]) as kb, kb.writing():
 """
 
 
+def test_a_home_whose_catalog_was_emptied_is_not_taken_for_a_new_one(home: Path, handbook: Path) -> None:
+    catalog = home / CATALOG_FILE
+    whole = catalog.read_bytes()
+    catalog.write_bytes(b"")
+    for arguments in (("search", "leave"), ("add", str(handbook)), ("check", "--repair")):
+        outcome = headwater(*arguments, "--home", str(home))
+        assert outcome.code == 1 and "it was cut off; put back a copy of it" in outcome.error
+    assert catalog.read_bytes() == b""
+    catalog.write_bytes(whole)
+    assert intact(home)
+    catalog.unlink()
+    assert headwater("add", str(handbook), "--home", str(home)).code == 0
+    assert intact(home)
+
+
 def test_a_locked_home_says_who_holds_it(home: Path, handbook: Path) -> None:
     (handbook / "new.md").write_text("# New\n\nA new page about herons.\n", encoding="utf-8")
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(home), "60"], stdout=subprocess.PIPE, text=True)

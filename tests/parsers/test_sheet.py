@@ -3,7 +3,7 @@
 import io
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from headwater.errors import EmptyDocument, SourceError
 from headwater.kinds import kind_of
+from headwater.parsers._draft import Draft
 from headwater.parsers._numberformat import number_format
+from headwater.parsers._rows import write_tables
 from headwater.parsers.sheet import SheetParser
 from headwater.types import Blob, Document
 
@@ -154,6 +156,125 @@ def test_titles_blank_rows_and_several_tables(sound: Sound) -> None:
     assert document.text.endswith("\n\n注：数据截至三月。\n")
     [caption] = [block for block in document.blocks if block.kind == "caption"]
     assert document.text[caption.span.start : caption.span.end] == "2025 年报表"
+
+
+STATIONS = (("Station", "Level"), ("Upper lock", 7.4), ("Lower lock", 3.2), ("Weir", 5.5))
+PUMPS = (("Pump", "Power", "Maker"), ("North", 30, "Alpha"), ("South", 45, "Beta"), ("West", 60, "Beta"))
+
+
+def put(sheet: Any, corner: str, rows: tuple[tuple[Any, ...], ...]) -> None:
+    start = sheet[corner]
+    for down, row in enumerate(rows):
+        for across, value in enumerate(row):
+            sheet.cell(start.row + down, start.column + across, value)
+
+
+def test_tables_side_by_side_are_tables_of_their_own(sound: Sound) -> None:
+    book = openpyxl.Workbook()
+    put(book.active, "B2", STATIONS)
+    put(book.active, "E2", PUMPS)
+    document = sound(parse(saved(book)))
+    assert tables(document) == [
+        ("Station | Level", ["| Station | Level |", "| Upper lock | 7.4 |", "| Lower lock | 3.2 |", "| Weir | 5.5 |"]),
+        (
+            "Pump | Power | Maker",
+            ["| Pump | Power | Maker |", "| North | 30 | Alpha |", "| South | 45 | Beta |", "| West | 60 | Beta |"],
+        ),
+    ]
+    assert (document.coverage["tables"], document.coverage["rows"]) == (2, 6)
+
+
+def test_what_stands_above_and_below_tables_side_by_side_goes_with_them(sound: Sound) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet["A1"] = "Yearly report"
+    sheet.merge_cells("A1:F1")
+    put(sheet, "A2", (("Levels",), *STATIONS))
+    put(sheet, "D3", PUMPS)
+    put(sheet, "A8", (("Sluice", 1.5),))
+    put(sheet, "D8", (("East", 75, "Gamma"),))
+    put(
+        sheet,
+        "A10",
+        (("Who", "Role", "Since", "Where"), ("Ann", "keeper", 2019, "Weir"), ("Bob", "diver", 2021, "Weir")),
+    )
+    document = sound(parse(saved(book)))
+    assert [(header, len(rows)) for header, rows in tables(document)] == [
+        ("Station | Level", 5),
+        ("Pump | Power | Maker", 5),
+        ("Who | Role | Since | Where", 3),
+    ]
+    assert document.text.index("Yearly report") < document.text.index("Levels") < document.text.index("| Station")
+    captions = [document.text[b.span.start : b.span.end] for b in document.blocks if b.kind == "caption"]
+    assert captions == ["Yearly report", "Levels"]
+    assert "| Sluice | 1.5 |" in document.text and "| East | 75 | Gamma |" in document.text
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (STATIONS, STATIONS),  # the same columns once more
+        ((("Year", "Rain"), (2023, 510), (2024, 480)), (("Year", "Snow"), (2023, 12), (2024, 30))),
+        (STATIONS, (("No", "Sum"), (1, 10), (2, 20))),  # figures first, but fewer rows
+        ((("站点", "水位"), ("上闸", 7.4), ("下闸", 3.2)), (("水泵", "功率"), ("北", 30), ("南", 45))),
+    ],
+)
+def test_it_is_clear_that_they_are_two(sound: Sound, left: Any, right: Any) -> None:
+    book = openpyxl.Workbook()
+    put(book.active, "A1", left)
+    put(book.active, "D1", right)
+    found = tables(sound(parse(saved(book))))
+    assert [len(rows) for _, rows in found] == [len(left), len(right)]
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        (("Change", "Share"), (0.5, 12), (-0.2, 30), (0.1, 58)),  # figures of the same rows, set apart
+        (("Pump", "Power"), ("North", 30), ("North", 45), ("South", 60)),  # what does not tell rows apart
+        (("Remark",), ("dry",), ("wet",), ("closed",)),  # one column
+        (("Pump", "Power"), ("North", 30), (None, 45), ("South", 60)),
+        (("Pump", "Power"), ("North", 30), (None, None), ("South", 60)),
+        ((1, 2), (3, 4), (5, 6), (7, 8)),  # no names
+    ],
+)
+def test_what_may_be_one_table_stays_one(sound: Sound, right: Any) -> None:
+    book = openpyxl.Workbook()
+    put(book.active, "A1", STATIONS)
+    put(book.active, "D1", right)
+    [(_, rows)] = tables(sound(parse(saved(book))))
+    assert len(rows) == 4
+
+
+def test_a_cell_between_makes_one_table_of_two(sound: Sound) -> None:
+    book = openpyxl.Workbook()
+    put(book.active, "A1", STATIONS)
+    put(book.active, "D1", PUMPS)
+    book.active["C4"] = "see right"
+    [(_, rows)] = tables(sound(parse(saved(book))))
+    assert "| Weir | 5.5 | see right | West | 60 | Beta |" in rows
+
+
+def test_rows_that_are_too_many_to_hold_are_one_table() -> None:
+    def rows() -> Iterator[list[str]]:
+        yield ["Left", "Size", *[""] * 400, "Right", "Size"]
+        for number in range(2_000):
+            held.append(draft.length)
+            yield [f"left {number}", "1", *[""] * 400, f"right {number}", "2"]
+
+    draft = Draft()
+    held: list[int] = []
+    assert write_tables(draft, rows()).tables == 1
+    assert held.count(0) < 1_500  # written while the rest was still to come
+
+
+def test_tables_side_by_side_keep_to_the_limit_of_rows(sound: Sound) -> None:
+    book = openpyxl.Workbook()
+    put(book.active, "A1", STATIONS)
+    put(book.active, "D1", PUMPS)
+    document = sound(parse(saved(book), max_rows=4))
+    assert [len(rows) for _, rows in tables(document)] == [4, 2]
+    assert any("2 rows beyond the first 4 were left out" in problem for problem in document.problems)
 
 
 def test_two_rows_of_names_are_joined(sound: Sound) -> None:

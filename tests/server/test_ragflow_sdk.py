@@ -10,6 +10,67 @@ LEAVE = b"# Parental leave\n\nParents are entitled to 26 weeks of leave. Of thes
 PUMP = b"# Pump manual\n\nError PPR-9087 means the intake is blocked. Clean the screen and restart the pump.\n"
 
 
+def test_a_passage_is_not_available_and_available_again(server: Running) -> None:
+    rag = RAGFlow(server.key("otto", rights="admin"), server.base)
+    dataset = rag.create_dataset("gauges")
+    lines = [
+        f"Gauge {n} stands at kilometre {n * 7} and is read at dawn by the keeper of weir {n}." for n in range(200)
+    ]
+    sent = b"---\ntitle: Gauges\n---\n\n" + " ".join(lines).encode() + b"\n\n%%a note to myself%%\n\nThe last word.\n"
+
+    def index() -> None:
+        (document,) = dataset.upload_documents([{"display_name": "gauges.md", "blob": sent}])
+        dataset.parse_documents([document.id])
+
+    def listed() -> list[tuple[str, str, bool]]:
+        return [(one.id, one.content, one.available) for one in document.list_chunks(page_size=100)]
+
+    def found(question: str) -> list[str]:
+        return [
+            one.content for one in rag.retrieve(dataset_ids=[dataset.id], question=question, similarity_threshold=0)
+        ]
+
+    def set_available(id: str, available: bool) -> None:
+        next(one for one in document.list_chunks(page_size=100) if one.id == id).update({"available": available})
+
+    index()
+    document = dataset.list_documents()[0]
+    added = document.add_chunk("The keeper sleeps at noon.", important_keywords=["siesta"])
+    before = listed()
+    assert len(before) > 4 and all(available for _, _, available in before)
+    second = before[1][0]  # its neighbours have words in common with it
+    (last,) = (id for id, content, _ in before if content == "The last word.")
+    words = before[1][1].split(". ")[3]
+    for id in (second, added.id):
+        set_available(id, False)
+    assert {id for id, _, available in listed() if not available} == {second, added.id}
+    assert not any(words in content for content in found(words))
+    assert not any("sleeps" in content for content in found("siesta keeper sleeps at noon"))
+    index()  # again, and it stays so
+    set_available(last, True)  # it is: nothing changes
+    assert {id for id, _, available in listed() if not available} == {second, added.id}
+
+    for id in (second, added.id):
+        set_available(id, True)
+    assert listed() == before  # every passage under its old id, and what the document hides is hidden
+    assert any(words in content for content in found(words))
+    assert any("sleeps" in content for content in found("siesta keeper sleeps at noon"))
+    assert not any("note to myself" in content for _, content, _ in before)
+
+    # One that is edited while it is away stays away, and one that is deleted does not come back.
+    set_available(second, False)
+    next(one for one in document.list_chunks(page_size=100) if one.id == second).update({"content": "The gauges rust."})
+    (edited,) = (one for one in listed() if one[1] == "The gauges rust.")
+    assert edited[2] is False and second not in {id for id, _, _ in listed()}
+    set_available(edited[0], True)
+    assert "The gauges rust." in found("gauges rust")
+    set_available(last, False)
+    document.delete_chunks([last])
+    assert last not in {id for id, _, _ in listed()}
+    with pytest.raises(Exception, match="has no passage"):
+        document.delete_chunks([last])
+
+
 def test_datasets_documents_chunks_and_retrieval(server: Running) -> None:
     rag = RAGFlow(server.key("anna", rights="admin"), server.base)
     dataset = rag.create_dataset("handbook", description="all of it")

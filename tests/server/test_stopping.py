@@ -15,6 +15,8 @@ import pytest
 from tests.chunkers.test_contextual import Scripted
 
 from headwater.build import KnowledgeBase, open_home
+from headwater.chunkers._layout import STEP_TOKENS
+from headwater.chunkers._making import chunk_of
 from headwater.errors import BackendError
 from headwater.messages import Message, Piece
 from headwater.models.hashed import HashedEmbedder
@@ -24,6 +26,7 @@ from headwater.sandbox.pool import Sandbox
 from headwater.server.worker import Worker
 from headwater.storage.ledger import STOPPED, TOO_LATE, Job, Ledger
 from headwater.testing.openai_server import OpenAIServer
+from headwater.tokens import token_spans
 from headwater.types import Blob, document_id
 
 PATIENCE_SECONDS = 60.0
@@ -385,6 +388,39 @@ def test_a_language_model_is_not_asked_about_the_rest(tmp_path: Path) -> None:
         assert ended(ledger, id) == ("completed", "") and asked < passages
         assert len(model.prompts) == 1 + passages  # what was written before is kept
         ledger.close()
+
+
+@pytest.mark.parametrize("step", ["headwater.chunkers._layout.token_spans", "headwater.chunkers.recursive.chunk_of"])
+def test_a_long_text_is_not_cut_to_its_end(
+    kb: KnowledgeBase, ledger: Ledger, worker: Worker, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    taken = 0
+
+    def take() -> None:
+        nonlocal taken
+        taken += 1
+        if taken == 10:
+            ledger.jobs.cancel(id)
+            until(lambda: worker._stopping.unwanted.ids)
+
+    def spans(text: str) -> Iterator[tuple[int, int]]:
+        for span in token_spans(text):
+            take()
+            yield span
+
+    def made(*given: Any, **told: Any) -> Any:
+        take()
+        return chunk_of(*given, **told)
+
+    id = promise(ledger, "long", " ".join(f"The gauge {n} is read at dawn." for n in range(30_000)))
+    with monkeypatch.context() as patched:
+        patched.setattr(step, spans if step.endswith("token_spans") else made)
+        worker.step()
+    assert ended(ledger, id) == ("cancelled", STOPPED) and texts(kb) == []
+    assert taken == (STEP_TOKENS if step.endswith("token_spans") else 10)  # of more than three times as many
+    assert ledger.jobs.retry(id)
+    finish(worker)
+    assert ended(ledger, id) == ("completed", "") and kb.record("text:/long").chunks > 100
 
 
 # --------------------------------------------------------------------------------- whoever is killed in between

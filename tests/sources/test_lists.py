@@ -259,8 +259,10 @@ def test_a_sitemap_may_be_packed(kb: headwater.KnowledgeBase, site: Site) -> Non
     assert kb.add(site.url("/pages.xml.gz"), collection="direct").added == 2
     assert feed.recognised(b"\x1f\x8bnonsense") == ""
     site.pages["/pages.xml.gz"] = Page(packed[:40])
-    with pytest.raises(SourceError, match=r"pages\.xml\.gz is no feed"):
-        kb.add(site.url("/sitemap.xml"), prune=True)
+    report = kb.add(site.url("/sitemap.xml"), prune=True)
+    [failure] = report.failed
+    assert failure.uri == site.url("/pages.xml.gz") and "is no feed" in failure.reason
+    assert report.removed == 0 and report.missing == ()
     assert len(kb.documents('collection = "default"')) == 2
 
 
@@ -319,6 +321,59 @@ def test_a_sitemap_of_sitemaps_and_its_prune(kb: headwater.KnowledgeBase, site: 
     assert kb.add(site.url("/sitemap.xml")).missing == (urls[1],)
     report = kb.add(site.url("/sitemap.xml"), prune=True)
     assert (report.removed, report.unchanged) == (1, 1)
+
+
+def test_an_entry_without_a_good_address_is_passed_over(site: Site) -> None:
+    listed = SITEMAP.format("<url><loc>http://[bad/</loc></url><url><loc>/good</loc></url>").encode()
+    rss = b"<rss><item><link>http://[bad/</link></item><item><link>/good</link></item></rss>"
+    for data in (listed, rss):
+        source = feed.FeedSource(site.url("/s.xml"), read=lambda uri, data=data: Blob(uri=uri, data=data))
+        assert [change.uri for change in source.scan()] == [site.url("/good")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Page(b"away", 503), "answered with an error (503"),
+        (Page(b""), "is no feed that can be read"),
+        (Page(PAGE.format("Not found", LONG).encode()), "it begins with <html>"),
+        (Page(b"", 302, {"Location": "http://[bad/"}), "is no address"),
+    ],
+)
+def test_a_broken_sitemap_takes_nothing_from_the_others(
+    kb: headwater.KnowledgeBase, site: Site, answer: Page, reason: str
+) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("one", "two", "three")]
+    for url in urls:
+        site.pages[url.removeprefix(site.url("")) + ".xml"] = Page(
+            SITEMAP.format(f"<url><loc>{url}</loc></url>").encode()
+        )
+    parts = "".join(f"<sitemap><loc>{url}.xml</loc></sitemap>" for url in urls)
+    site.pages["/sitemap.xml"] = Page(f"<sitemapindex>{parts}</sitemapindex>".encode())
+    whole, site.pages["/two.xml"] = site.pages["/two.xml"], answer
+    for given in ({"dry_run": True}, {}):
+        report = kb.add(site.url("/sitemap.xml"), **given)
+        assert report.added == 2
+        [failure] = report.failed
+        assert failure.uri == urls[1] + ".xml" and reason in failure.reason
+    assert {record.uri for record in kb.documents()} == {urls[0], urls[2]}
+    site.pages["/two.xml"] = whole
+    assert kb.add(site.url("/sitemap.xml")).failed == () and len(kb.documents()) == 3
+    # Nobody knows what a broken one would have named: nothing is gone.
+    site.pages["/two.xml"] = answer
+    report = kb.add(site.url("/sitemap.xml"), prune=True)
+    assert (report.removed, report.missing, len(report.failed)) == (0, (), 1) and len(kb.documents()) == 3
+
+
+def test_a_broken_sitemap_is_told_on_the_command_line(tmp_path: Path, site: Site) -> None:
+    url = site.html("/one", PAGE.format("one", LONG))
+    site.pages["/one.xml"] = Page(SITEMAP.format(f"<url><loc>{url}</loc></url>").encode())
+    parts = "".join(f"<sitemap><loc>{site.url(path)}</loc></sitemap>" for path in ("/gone.xml", "/one.xml"))
+    site.pages["/sitemap.xml"] = Page(f"<sitemapindex>{parts}</sitemapindex>".encode())
+    private = {"HEADWATER_WEB__ALLOW_PRIVATE": "true"}
+    outcome = command("add", site.url("/sitemap.xml"), "--home", str(tmp_path / "kb"), environment=private)
+    assert outcome.code == 1 and "added 1" in outcome.output and "failed 1" in outcome.output
+    assert f"{site.url('/gone.xml')}: " in outcome.error and "404" in outcome.error
 
 
 def test_a_sitemap_that_names_itself_ends(site: Site) -> None:

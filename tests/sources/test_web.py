@@ -16,6 +16,7 @@ from headwater import config as settings
 from headwater.protocols import Source
 from headwater.sources import _address, _fetch
 from headwater.sources._address import PageError, judged, normalised, refusal
+from headwater.sources._cookies import Cookies
 from headwater.sources._robots import Robots
 from headwater.sources.web import Unchanged, Web, WebSource, fetch, stamp_of
 from headwater.testing.web_server import Page, Site
@@ -237,6 +238,78 @@ def test_every_hop_is_judged_anew(site: Site, mostly_private: None) -> None:
     assert isinstance(found, Blob)
     assert found.uri == site.url("/1", "public.test")
     assert found.meta["final_url"] == site.url("/end", "other.test")
+
+
+# ------------------------------------------------------------------------------------------ cookies
+
+
+def test_a_page_that_expects_its_cookie_back_gets_it(site: Site) -> None:
+    def door(told: dict[str, str]) -> Page:
+        if "seen=1" in told.get("cookie", ""):
+            return Page(LEAVE.encode(), headers={"Content-Type": "text/html"})
+        return Page(status=302, headers={"Location": "/page"}, cookies=("seen=1; Path=/; HttpOnly", "lang=de"))
+
+    site.pages["/page"] = door
+    web = open_web()
+    assert b"26 weeks" in body(web, site.url("/page"))
+    told = [headers.get("cookie") for _, path, headers in site.asked if path == "/page"]
+    assert told == [None, "seen=1; lang=de"]
+    site.asked.clear()
+    assert b"26 weeks" in body(web, site.url("/page"))  # nothing was kept from the fetch before
+    assert [headers.get("cookie") for _, _, headers in site.asked] == [None, "seen=1; lang=de"]
+
+
+def test_no_other_host_is_told_a_cookie(site: Site, mostly_private: None) -> None:
+    site.html("/end", LEAVE)
+    cookies = ("own=1; Path=/", "wide=1; Path=/; Domain=test", "theirs=1; Path=/; Domain=other.test")
+    site.pages["/1"] = Page(status=302, headers={"Location": site.url("/2", "other.test")}, cookies=cookies)
+    site.pages["/2"] = Page(status=302, headers={"Location": site.url("/end", "public.test")})
+    guarded().fetch(site.url("/1", "public.test"))
+    told = [(host.partition(":")[0], path, headers.get("cookie", "")) for host, path, headers in site.asked]
+    assert [one for one in told if one[2]] == [("public.test", "/end", "own=1; wide=1")]
+
+
+@pytest.mark.parametrize(
+    ("cookie", "then", "told"),
+    [
+        ("a=1", "https://x.example/in/other", "a=1"),
+        ("a=1", "https://x.example/", ""),
+        ("a=1; path=/in", "https://x.example/in", "a=1"),
+        ("a=1; Path=/in", "https://x.example/inner", ""),
+        ("a=1; Path=/", "https://sub.x.example/", ""),
+        ("a=1; Path=/; Domain=.x.example", "https://x.example/", "a=1"),
+        ("a=1; Path=/; Domain=.x.example", "https://sub.x.example/", ""),
+        ("a=1; Path=/; Domain=y.example", "https://x.example/", ""),
+        ("a=1; Path=/; Domain=y.example", "https://y.example/", ""),
+        ("a=1; Path=/; Domain=ample", "https://x.example/", ""),
+        ("a=1; Path=/; Secure", "https://x.example/", "a=1"),
+        ("a=1; Path=/; Secure", "http://x.example/", ""),
+        ("a=1; Path=/; Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "https://x.example/", "a=1"),
+        ("a=1; Path=/; Max-Age=0", "https://x.example/", ""),
+        ("a=1; Path=/; Max-Age=-1", "https://x.example/", ""),
+        ("a=1; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT", "https://x.example/", ""),
+        ("a=1; Path=/; Expires=whenever", "https://x.example/", "a=1"),
+        ('a="b=c"; Path=/', "https://x.example/", 'a="b=c"'),
+        ("a=\u00e9; Path=/", "https://x.example/", ""),
+        ("a=1\x01; Path=/", "https://x.example/", ""),
+        ("nothing", "https://x.example/in/", ""),
+        ("=1", "https://x.example/in/", ""),
+        ("a=" + "x" * 5000, "https://x.example/in/", ""),
+    ],
+)
+def test_the_rules_of_cookies(cookie: str, then: str, told: str) -> None:
+    cookies = Cookies()
+    cookies.keep("https://x.example/in/page", (cookie,))
+    assert cookies.header(then).get("Cookie", "") == told
+
+
+def test_a_cookie_is_set_anew_and_taken_back() -> None:
+    cookies = Cookies()
+    here = "http://x.example/in/page"
+    cookies.keep(here, ("a=1", "b=1; Path=/", "a=2", "safe=1; Secure"))
+    assert cookies.header(here) == {"Cookie": "a=2; b=1"}
+    cookies.keep(here, ("a=; Max-Age=0", *(f"c{n}=1" for n in range(100))))
+    assert "a=" not in cookies.header(here)["Cookie"] and cookies.header(here)["Cookie"].count("=") == 50
 
 
 # ------------------------------------------------------------------------------------------- robots

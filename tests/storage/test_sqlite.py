@@ -155,6 +155,29 @@ def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
         SqliteCatalog(path)
 
 
+@pytest.mark.parametrize("beside", ["text-1/meta.json", "vectors-1/mark", "catalog.sqlite-wal"])
+@pytest.mark.parametrize("length", [0, 1])
+def test_a_file_that_was_emptied_is_damage_and_untouched(path: Path, beside: str, length: int) -> None:
+    path.write_bytes(b"S" * length)
+    other = path.parent / beside
+    other.parent.mkdir(exist_ok=True)
+    other.write_bytes(b"kept")
+    for writable in (True, False):
+        with pytest.raises(HomeDamaged, match=r"cut off; put back a copy.*add the documents again"):
+            SqliteCatalog(path, writable=writable)
+    assert path.read_bytes() == b"S" * length and other.read_bytes() == b"kept"
+
+
+def test_a_file_that_never_had_tables_gets_them(path: Path) -> None:
+    path.touch()
+    (path.parent / "text-1").mkdir()
+    path.with_name("write.lock").touch()
+    path.with_name("headwater.toml").touch()
+    catalog = SqliteCatalog(path)
+    assert catalog.records(ALL) == [] and catalog.check() == []
+    catalog.close_store()
+
+
 def test_a_damaged_file_is_an_error_of_ours_and_check_says_so(catalog: SqliteCatalog, path: Path) -> None:
     add(catalog, "u", "\n".join(f"line {n} of a text" for n in range(3000)))
     catalog.close_store()

@@ -6,14 +6,17 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
 from headwater.chunkers._words import skip_blanks
 from headwater.tokens import Unit, token_spans
 from headwater.types import Block, Document, Section, Span
+from headwater.wanted import check
 
+# Some hundredths of a second: so often it is looked whether a text is still wanted while it is measured.
+STEP_TOKENS: Final = 1 << 16
 _UNDERLINE: Final = re.compile(r"[ \t]*(?:=+|-+)[ \t]*(?:\n|\Z)")
 
 
@@ -35,9 +38,7 @@ class Ruler:
 
     def __init__(self, text: str, unit: Unit) -> None:
         self.text = text
-        self._starts: array[int] | None = None
-        if unit == "tokens":
-            self._starts = array("i", map(itemgetter(0), token_spans(text)))
+        self._starts: array[int] | None = _token_starts(text) if unit == "tokens" else None
 
     def reach(self, start: int, limit: int) -> int:
         """The furthest end for which `start` to there measures at most `limit`."""
@@ -59,6 +60,17 @@ class Ruler:
         """Where a token starts, or the end of the text where there are not so many."""
         starts = self._starts or ()
         return starts[number] if number < len(starts) else len(self.text)
+
+
+def _token_starts(text: str) -> array[int]:
+    """Where every token starts. Raises NotWanted where nobody wants to know any more: 100 MB take seconds."""
+    starts, tokens = array("i"), map(itemgetter(0), token_spans(text))
+    before = -1
+    while len(starts) > before:
+        check()
+        before = len(starts)
+        starts.extend(islice(tokens, STEP_TOKENS))
+    return starts
 
 
 class Blocks:

@@ -10,6 +10,7 @@ from headwater.chunkers._words import word_end
 from headwater.clean import clean
 from headwater.documents import META_MARKS
 from headwater.types import Block, Chunk, Document, Kind, Span
+from headwater.wanted import check
 
 # What is told of something that stands elsewhere: a sentence or two.
 _EXCERPT_CHARS: Final = 300
@@ -42,7 +43,11 @@ def facts(document: Document, span: Span, blocks: Blocks) -> Facts:
 
 
 def chunk_of(document: Document, span: Span, *, path: str, blocks: Blocks) -> Chunk:
-    """The chunk of a span, the path of its section and what it is about in front of what is indexed."""
+    """The chunk of a span, the path of its section and what it is about in front of what is indexed.
+
+    Raises NotWanted where nobody wants the document any more.
+    """
+    check()
     kind, about, cleaned = facts(document, span, blocks)
     text = document.text[span.start : span.end]
     indexed = "\n".join(part for part in (path, *about, cleaned) if part)

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from headwater.parsers._column_names import Across
 from headwater.parsers._draft import Draft, one_line
 from headwater.parsers._numbering import Numbering
 from headwater.parsers._package import Element, Package, attribute, local, whole
-from headwater.parsers._rows import Across, Tables, write_table
+from headwater.parsers._rows import Tables, write_table
 from headwater.types import Span
 
 _HEADING_NAME: Final = re.compile(r"(?:heading|标题|標題|titre|überschrift)\s*([1-9])", re.IGNORECASE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.parsers._column_names import Across
 from headwater.parsers._draft import Draft, one_line
 from headwater.parsers._package import Element, Package, Properties, attribute, local, whole
-from headwater.parsers._rows import Across, Tables, write_table
+from headwater.parsers._rows import Tables, write_table
 from headwater.types import Span
 
 CONTENT: Final = "content.xml"

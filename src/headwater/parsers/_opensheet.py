@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from headwater.parsers._column_names import Across
 from headwater.parsers._package import Element, Package, attribute, local, whole
-from headwater.parsers._rows import Across
 
 CONTENT: Final = "content.xml"
 # Programs fill the rest of a sheet with one cell that is repeated; with text in it so many are plenty.

@@ -7,17 +7,27 @@ would be too long for one line is written as lines of `name: value`.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 from typing import Final
 
+from headwater.parsers._bands import bands_of, has_gap, is_between, within
+from headwater.parsers._column_names import (
+    MAX_NAME_CHARS,
+    SENTENCE_END,
+    Across,
+    Row,
+    column_letters,
+    extent,
+    names_of,
+    rows_of_names,
+    titles_of,
+)
 from headwater.parsers._draft import Draft, one_line, plain_lines
 from headwater.types import Block, Span
-
-Row = Sequence[str]
 
 # A sheet of this many rows is data for a database; what is beyond it is left out, and said so.
 MAX_ROWS: Final = 200_000
@@ -28,35 +38,11 @@ _MAX_PLAIN_COLUMNS: Final = 12
 _MAX_PLAIN_CHARS: Final = 600
 # A row of this length fills a chunk by itself; it is text with some fields rather than a row.
 _MAX_ROW_CHARS: Final = 1_500
-# Column names are short, and at least so many of the columns have one.
-_MAX_NAME_CHARS: Final = 80
-_MIN_NAMED_SHARE: Final = 0.5
-# Of the values under a name so many are numbers where the column is one of numbers.
-_MIN_NUMBER_SHARE: Final = 0.6
-_NAME_JOINT: Final = " / "
-# A row of titles above the names; more of them are a table of another kind.
-_MAX_TITLE_ROWS: Final = 10
+# Tables side by side are written one after the other, so their rows are held: so many cells, some 50 MB, else they
+# stay one.
+_MAX_CELLS_BESIDE: Final = 500_000
 # So many lines alone between empty ones are a title of what follows, more are text.
 _MAX_LINES_OF_TITLE: Final = 2
-
-_NUMBER: Final = re.compile(
-    r"[(（]?[+\-−±~≈<>≤≥]{0,2}\s?(?:[¥￥$€£₩]|USD|CNY|RMB|EUR)?\s?[+\-−]?(?:\d[\d,， ]*)?(?:\.\d+)?(?:[eE][+-]?\d+)?"
-    r"\s?(?:[%％‰元万亿℃°]|USD|CNY|RMB|EUR|[a-zA-Zμ]{1,3})?[)）]?"
-)
-_DATE: Final = re.compile(
-    r"\d{1,4}\s?[-/.年]\s?\d{1,2}(?:\s?[-/.月]\s?\d{1,4}\s?日?|\s?月)?(?:[T ]?\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
-    r"|\d{1,2}:\d{2}(?::\d{2})?"
-)
-_YEAR: Final = re.compile(r"(?:19|20)\d{2}(?:年|[-/年.]?(?:Q[1-4]|\d{1,2}月?))?|\d{1,2}月")
-_FAULT: Final = re.compile(r"#[A-Z]{2,}[A-Z0-9/_]*[!?]?")
-_NO_WORDS: Final = frozenset({"true", "false", "是", "否", "yes", "no", "y", "n", "-", "—", "/"})
-_SENTENCE_END: Final = ("。", "！", "？", "；")
-
-
-class Across(str):
-    """The text of a merged cell, in the columns to the right of where it stands: known there, not written again."""
-
-    __slots__ = ()
 
 
 @dataclass(slots=True)
@@ -91,14 +77,9 @@ class Tables:
 
 
 def write_tables(draft: Draft, rows: Iterable[Row], *, max_rows: int = MAX_ROWS) -> Tables:
-    """Write all rows: one table, or several that empty rows keep apart. Blank rows are not written."""
+    """Write all rows: one table, or several that empty rows or columns keep apart. Blank rows are not written."""
     written = Tables()
-    feed = _Feed(rows)
-    while feed.skip_blank():
-        if written.rows >= max_rows or draft.length >= draft.max_chars * 9 // 10:
-            written.left_out = feed.count()
-            break
-        _write_one(draft, feed, written, max_rows)
+    _write_all(draft, _Feed(rows), written, max_rows)
     return written
 
 
@@ -124,20 +105,59 @@ def write_records(draft: Draft, names: Sequence[str], rows: Iterable[Row], *, ma
     return written
 
 
+def _write_all(draft: Draft, feed: _Feed, written: Tables, max_rows: int) -> None:
+    while feed.skip_blank():
+        if written.rows >= max_rows or draft.length >= draft.max_chars * 9 // 10:
+            written.left_out += feed.count()
+            break
+        beside = _side_by_side(draft, feed, written)
+        for rows in beside:
+            _write_all(draft, _Feed(rows), written, max_rows)
+        if not beside:
+            _write_one(draft, feed, written, max_rows)
+
+
+def _side_by_side(draft: Draft, feed: _Feed, written: Tables) -> list[list[Row]]:
+    """The rows to come, once for each of the tables that stand side by side in them; none where that is not clear.
+
+    What spans all of them is their title. Rows after blank ones go with them until something stands between.
+    """
+    sample = feed.peek(_SAMPLE_ROWS)
+    titles = len(titles_of(sample))
+    if not has_gap(sample[titles:]):
+        return []
+    rows = feed.stretch(_MAX_CELLS_BESIDE)
+    found = ((above, bands_of(rows[above:])) for above in range(titles + 1))
+    above, bands = next(((above, bands) for above, bands in found if bands), (0, []))
+    if not bands:
+        return []
+    for row in [feed.take() for _ in range(above)]:
+        written.title = draft.paragraph(one_line(" ".join(dict.fromkeys(filter(None, row)))))
+    taken = [feed.take() for _ in rows[above:]]
+    left = _MAX_CELLS_BESIDE
+    while feed.skip_blank():
+        left -= sum(map(len, rows))
+        rows = feed.stretch(left)
+        if not rows or any(is_between(row, bands) for row in rows):
+            break
+        taken += [[], *[feed.take() for _ in rows]]
+    return [[within(row, band) for row in taken] for band in bands]
+
+
 def _write_one(draft: Draft, feed: _Feed, written: Tables, max_rows: int, *, header_rows: int | None = None) -> None:
     sample = feed.peek(_SAMPLE_ROWS)
-    first, width = _extent(sample)
+    first, width = extent(sample)
     if width - first < 2:
         _write_column(draft, feed, written, first)
         return
     draft.gap()
-    titles = [] if header_rows else _titles(sample)
+    titles = [] if header_rows else titles_of(sample)
     about = [written.title] if written.title is not None else []
     written.title = None
     about += [draft.line(one_line(" ".join(dict.fromkeys(filter(None, feed.take()))))) for _ in titles]
     sample = [row[first:width] for row in sample[len(titles) :]]
-    header = max(header_rows or 0, _header_rows(sample))
-    names = _names(sample[:header], width - first) if header else []
+    header = max(header_rows or 0, rows_of_names(sample))
+    names = names_of(sample[:header], width - first) if header else []
     draft.gap()
     table = _Table(draft, names, sample, first=first, width=width)
     for _ in range(header):
@@ -166,12 +186,12 @@ def _write_column(draft: Draft, feed: _Feed, written: Tables, column: int) -> No
     """A stretch of one column is no table: its cells are paragraphs, the last perhaps a title of what follows."""
     count = 0
     while feed.more() and not feed.at_blank():
-        if _extent([feed.peek(1)[0]])[1] > column + 1:
+        if extent([feed.peek(1)[0]])[1] > column + 1:
             return
         cell = feed.take()[column]
         span = draft.paragraph(cell)
         count += 1
-        titled = count <= _MAX_LINES_OF_TITLE and len(cell) <= _MAX_NAME_CHARS and not cell.endswith(_SENTENCE_END)
+        titled = count <= _MAX_LINES_OF_TITLE and len(cell) <= MAX_NAME_CHARS and not cell.endswith(SENTENCE_END)
         written.title = span if titled else None
     written.rows += count
 
@@ -220,14 +240,14 @@ class _Table:
 
     def is_another(self, sample: Sequence[Row]) -> bool:
         """Whether what comes after a blank row is a table of its own rather than more of this one."""
-        begin, end = _extent(sample)
+        begin, end = extent(sample)
         if end - begin < 2:
             return True
-        rest = sample[len(_titles(sample)) :]
+        rest = sample[len(titles_of(sample)) :]
         if begin < self.first or end > self.width:
             return len(rest) > 1
         inside = [row[self.first : self.width] for row in rest]
-        return bool(_header_rows(inside)) and _names(inside[:1], len(inside[0])) != self.names
+        return bool(rows_of_names(inside)) and names_of(inside[:1], len(inside[0])) != self.names
 
     def close(self) -> None:
         """The end of a block of rows."""
@@ -279,115 +299,18 @@ class _Feed:
             rows.append(row)
         return rows
 
+    def stretch(self, most_cells: int) -> list[Row]:
+        """The next rows up to a blank one; none where they hold more cells than these."""
+        count = cells = 0
+        while (count < len(self._ahead) or self._fetch()) and any(self._ahead[count]):
+            cells += len(self._ahead[count])
+            count += 1
+            if cells > most_cells:
+                return []
+        return list(islice(self._ahead, count))
+
     def count(self) -> int:
         """How many rows with something in them are left; they are gone afterwards."""
         left = sum(1 for row in self._ahead if any(row)) + sum(1 for row in self._rows if any(row))
         self._ahead.clear()
         return left
-
-
-def column_letters(place: int) -> str:
-    """The name of a column in a sheet: A, B, ..., Z, AA."""
-    letters = ""
-    place += 1
-    while place:
-        place, letter = divmod(place - 1, 26)
-        letters = chr(65 + letter) + letters
-    return letters
-
-
-# ------------------------------------------------------------------------------------------- column names
-
-
-def _extent(rows: Sequence[Row]) -> tuple[int, int]:
-    """The first column with anything in it, and the one after the last."""
-    used = [[place for place, cell in enumerate(row) if cell and not isinstance(cell, Across)] for row in rows]
-    return (
-        min((places[0] for places in used if places), default=0),
-        max((places[-1] + 1 for places in used if places), default=0),
-    )
-
-
-def _titles(sample: Sequence[Row]) -> Sequence[Row]:
-    """The rows above a table that hold one text only, however many columns it spans."""
-    for count, row in enumerate(sample[:_MAX_TITLE_ROWS]):
-        cells = [cell for cell in row if cell]
-        if len(set(cells)) > 1:
-            return sample[:count]
-        if len(cells) > 1 and not any(isinstance(cell, Across) for cell in cells):
-            return sample[:count]
-    return []
-
-
-def _header_rows(sample: Sequence[Row]) -> int:
-    """How many rows at the top hold column names: 0, 1 or 2."""
-    if len(sample) < 2 or not _could_be_names(sample[0]):
-        return 0
-    if len(sample) > 2 and _is_grouped(sample[0], sample[1]):
-        return 2 if _has_evidence(sample[1], sample[2:]) or any(isinstance(c, Across) for c in sample[0]) else 1
-    named = [cell for cell in sample[0] if cell]
-    if len(set(named)) < len(named):
-        return 0
-    return int(_has_evidence(sample[0], sample[1:]))
-
-
-def _could_be_names(row: Row) -> bool:
-    cells = [cell for cell in row if cell]
-    if len(cells) < max(2, _MIN_NAMED_SHARE * len(row)):
-        return False
-    words = [cell for cell in cells if not _YEAR.fullmatch(cell.strip())]
-    return bool(words) and all(
-        len(cell) <= _MAX_NAME_CHARS and not cell.endswith(_SENTENCE_END) and not _is_figure(cell) for cell in words
-    )
-
-
-def _is_grouped(above: Row, below: Row) -> bool:
-    """Whether the upper of two rows names groups of columns and the lower one the columns."""
-    if not _could_be_names(below):
-        return False
-    names = [cell for cell in _combined(above, below) if cell]
-    groups = [place for place, cell in enumerate(above) if isinstance(cell, Across) or not cell]
-    subdivided = [place for place in groups if place < len(below) and below[place]]
-    return bool(subdivided) and len(set(names)) == len(names) and any(isinstance(above[p], Across) for p in groups)
-
-
-def _has_evidence(names: Row, below: Sequence[Row]) -> bool:
-    """Whether the values under the names are of another kind, or at least not the same words."""
-    for place, name in enumerate(names):
-        values = [row[place] for row in below if place < len(row) and row[place]]
-        if name and values and sum(map(_is_value, values)) >= _MIN_NUMBER_SHARE * len(values):
-            return True
-    columns = [{row[place] for row in below if place < len(row)} for place in range(len(names))]
-    return not any(name and name in column for name, column in zip(names, columns, strict=True))
-
-
-def _names(rows: Sequence[Row], width: int) -> list[str]:
-    """One name per column; a column without one goes by its letter."""
-    combined: Sequence[str] = rows[0] if len(rows) == 1 else _combined(rows[0], rows[1])
-    for row in rows[2:]:
-        combined = _combined(combined, row)
-    names = [one_line(name) for name in (*combined, *[""] * width)][:width]
-    return [name or column_letters(place) for place, name in enumerate(names)]
-
-
-def _combined(above: Row, below: Row) -> list[str]:
-    """`2025 / Q1` for a column `Q1` under a group `2025`; a name that spans both rows stands once."""
-    joined = []
-    for place in range(max(len(above), len(below))):
-        upper = above[place] if place < len(above) else ""
-        lower = below[place] if place < len(below) else ""
-        joined.append(upper + _NAME_JOINT + lower if upper and lower and upper != lower else str(upper or lower))
-    return joined
-
-
-def _is_figure(cell: str) -> bool:
-    """Whether a cell holds a number, an amount or a date, as shown, or a fault in place of one."""
-    cell = cell.strip()
-    if not any(map(str.isdigit, cell)):
-        return _FAULT.fullmatch(cell) is not None
-    return bool(_NUMBER.fullmatch(cell) or _DATE.fullmatch(cell))
-
-
-def _is_value(cell: str) -> bool:
-    """Whether a cell holds what is no word: a figure, yes or no, a dash for none."""
-    return _is_figure(cell) or cell.strip().lower() in _NO_WORDS

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
+from headwater.parsers._column_names import Across
 from headwater.parsers._numberformat import BUILT_IN, Shown, general, number_format
 from headwater.parsers._package import DAMAGES, OFFICE, Element, Package, attribute, local, whole
-from headwater.parsers._rows import Across
 
 _MAIN: Final = "{*}"
 _REFERENCE: Final = re.compile(r"\$?([A-Za-z]{1,3})\$?(\d{1,7})")

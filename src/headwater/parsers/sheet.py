@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from headwater.errors import EmptyDocument, SourceError
 from headwater.parsers import _opensheet
+from headwater.parsers._column_names import Row
 from headwater.parsers._draft import Draft
 from headwater.parsers._numberformat import general
 from headwater.parsers._ole import MAGIC, check_ole
 from headwater.parsers._package import Package, Properties
-from headwater.parsers._rows import MAX_ROWS, Row, Tables, write_tables
+from headwater.parsers._rows import MAX_ROWS, Tables, write_tables
 from headwater.parsers._xlsx import Workbook
 from headwater.types import Blob, Document
 

@@ -12,11 +12,12 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from headwater.errors import EmptyDocument, SourceError
+from headwater.parsers._column_names import Across
 from headwater.parsers._draft import Draft, one_line, plain_lines
 from headwater.parsers._odp import OpenSlidesReader
 from headwater.parsers._odt import CONTENT
 from headwater.parsers._package import Element, Package, attribute, local, refuse_old, whole
-from headwater.parsers._rows import Across, Tables, write_table
+from headwater.parsers._rows import Tables, write_table
 from headwater.types import Blob, Document, Span
 
 _PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"

@@ -7,6 +7,7 @@ parent's text from then on.
 
 import secrets
 from collections import Counter
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -17,6 +18,7 @@ from headwater.documents import INDEXED_WITH
 from headwater.errors import NotFound
 from headwater.server import reach, wire
 from headwater.server.auth import Reader, Writer
+from headwater.server.by_hand import kept_aside, set_aside
 from headwater.server.promises import STOP_SECONDS, followed, promise, start
 from headwater.server.relabel import relabel
 from headwater.server.removal import MANUAL_OF, manual_of, remove_documents
@@ -118,18 +120,18 @@ def list_chunks(
     keywords: Annotated[str, Query(max_length=1000)] = "",
     id: str = "",
 ) -> JSONResponse:
-    """In the order of the text, then those that people added."""
+    """In the order of the text, then those that people added; also those that are not `available`."""
     dataset = reach.dataset(state, caller, dataset_id)
     record = reach.document(state, caller, within=dataset, given=document_id)
     found = _passages(state, record)
     if id:
-        found = [one for one in found if one[0].name == id]
+        found = [one for one in found if one.chunk.name == id]
         if not found:
             raise NotFound(f"the document has no passage {id!r}: its text may have changed; list the passages")
     if keywords:
-        found = [one for one in found if keywords.casefold() in one[0].text.casefold()]
+        found = [one for one in found if keywords.casefold() in one.chunk.text.casefold()]
     start_at = (page - 1) * page_size
-    shown = [_shape(chunk, owner, record, dataset) for chunk, owner in found[start_at : start_at + page_size]]
+    shown = [_shape(one, record, dataset) for one in found[start_at : start_at + page_size]]
     return wire.ok({"chunks": shown, "doc": wire.document_shape(record, dataset_id=dataset.id), "total": len(found)})
 
 
@@ -153,18 +155,21 @@ def add_chunk(state: Shared, caller: Writer, dataset_id: str, document_id: str, 
 def edit_chunk(
     *, state: Shared, caller: Writer, dataset_id: str, document_id: str, chunk_id: str, given: ChunkChanges
 ) -> JSONResponse:
-    """The passage is left out of its document, and another one stands for it."""
+    """The passage is left out of its document, and another one stands for it.
+
+    One that is not `available` is listed and not found, until it is available again.
+    """
     dataset = reach.own_dataset(state, caller, dataset_id)
     record = reach.document(state, caller, within=dataset, given=document_id)
-    chunk, owner = _one(state, record, chunk_id)
-    if given.available is False:
-        _leave_out(state, [(chunk, owner)], record)
-        return wire.ok(None)
-    before = _shape(chunk, owner, record, dataset)
+    passage = _one(state, record, chunk_id)
+    before = _shape(passage, record, dataset)
     told = given.model_dump(include={"content", "important_keywords", "questions"}, exclude_none=True)
     after = {**before, **told}
+    available = passage.available if given.available is None else given.available
     if after == before:
-        return wire.ok(before)
+        if available != passage.available:
+            _set_available(state, record, passage, available=available)
+        return wire.ok({**before, "available": available and not record.archived})
     # The new one first: where it is refused, the old one is still there.
     made = _write(
         state,
@@ -173,8 +178,9 @@ def edit_chunk(
         content=after["content"],
         keywords=after["important_keywords"],
         questions=after["questions"],
+        available=available,
     )
-    _leave_out(state, [(chunk, owner)], record)
+    _leave_out(state, [passage], record)
     return wire.ok(made)
 
 
@@ -191,31 +197,62 @@ def delete_chunks(state: Shared, caller: Writer, dataset_id: str, document_id: s
     return wire.ok({"deleted": len(chosen)})
 
 
-def _passages(state: State, record: Record) -> list[tuple[Chunk, Record]]:
-    found = [(chunk, record) for chunk in state.kb.catalog.chunks_of(record.id)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Passage:
+    """A passage, the document that it is of, a small one where people added it, and whether it can be found."""
+
+    chunk: Chunk
+    owner: Record
+    available: bool = True
+
+
+def _passages(state: State, record: Record) -> list[_Passage]:
+    found = [_Passage(chunk=chunk, owner=record) for chunk in state.kb.catalog.chunks_of(record.id)]
+    by_hand = state.ledger.originals.changed(record.id)
+    document = state.kb.catalog.document(record.id) if by_hand.get("aside") else None
+    if document is not None:
+        found += [_Passage(chunk=chunk, owner=record, available=False) for chunk in set_aside(document, by_hand)]
+        found.sort(key=lambda passage: passage.chunk.span)
     for manual in manual_of(state, record):
-        found += [(chunk, manual) for chunk in state.kb.catalog.chunks_of(manual.id)]
+        chunks = state.kb.catalog.chunks_of(manual.id)
+        found += [_Passage(chunk=chunk, owner=manual, available=not manual.archived) for chunk in chunks]
     return found
 
 
-def _one(state: State, record: Record, id: str) -> tuple[Chunk, Record]:
-    for chunk, owner in _passages(state, record):
-        if chunk.name == id:
-            return chunk, owner
+def _one(state: State, record: Record, id: str) -> _Passage:
+    for passage in _passages(state, record):
+        if passage.chunk.name == id:
+            return passage
     raise NotFound(f"the document has no passage {id!r}: its text may have changed; list the passages")
 
 
-def _leave_out(state: State, chosen: list[tuple[Chunk, Record]], record: Record) -> None:
-    manual = {owner.id: owner for _, owner in chosen if owner.id != record.id}
+def _set_available(state: State, record: Record, passage: _Passage, *, available: bool) -> None:
+    if passage.owner.id != record.id:
+        relabel(state, passage.owner, {"changes": {"archived": not available}})
+    elif available:
+        relabel(state, record, {"show": [list(passage.chunk.span)]})
+    else:
+        relabel(state, record, {"aside": [kept_aside(passage.chunk)]})
+
+
+def _leave_out(state: State, chosen: list[_Passage], record: Record) -> None:
+    manual = {passage.owner.id: passage.owner for passage in chosen if passage.owner.id != record.id}
     if manual:
         remove_documents(state, list(manual.values()))
-    spans = [list(chunk.span) for chunk, owner in chosen if owner.id == record.id]
+    spans = [list(passage.chunk.span) for passage in chosen if passage.owner.id == record.id]
     if spans:
         relabel(state, record, {"hide": spans})
 
 
 def _write(
-    state: State, dataset: Dataset, record: Record, *, content: str, keywords: list[str], questions: list[str]
+    state: State,
+    dataset: Dataset,
+    record: Record,
+    *,
+    content: str,
+    keywords: list[str],
+    questions: list[str],
+    available: bool = True,
 ) -> dict[str, Any]:
     uri = f"{record.uri}{MANUAL_URI}{secrets.token_hex(6)}"
     meta: dict[str, Any] = {MANUAL_OF: record.id, "strategy": "whole"}
@@ -228,6 +265,7 @@ def _write(
         "folder": record.folder,
         "content_type": record.content_type,
         "description": " ".join(questions),
+        "archived": not available,
         "meta": meta,
     }
     _, job = promise(
@@ -241,10 +279,16 @@ def _write(
         if done.state in ("failed", "empty"):
             raise wire.Conflict(f"the passage cannot be indexed: {done.reason}")
         return {"id": f"{job.document}:0-{len(content)}", "content": content, "job_id": job.id}
-    return _shape(found[0], made, record, dataset)
+    return _shape(_Passage(chunk=found[0], owner=made, available=available), record, dataset)
 
 
-def _shape(chunk: Chunk, owner: Record, record: Record, dataset: Dataset) -> dict[str, Any]:
+def _shape(passage: _Passage, record: Record, dataset: Dataset) -> dict[str, Any]:
     """A passage under the document it was added to."""
-    told = wire.chunk_shape(chunk, owner, dataset_id=dataset.id)
-    return {**told, "document_id": record.id, "document_name": wire.name_of(record), "manual": owner.id != record.id}
+    told = wire.chunk_shape(passage.chunk, passage.owner, dataset_id=dataset.id)
+    return {
+        **told,
+        "document_id": record.id,
+        "document_name": wire.name_of(record),
+        "manual": passage.owner.id != record.id,
+        "available": told["available"] and passage.available,
+    }

@@ -1,7 +1,8 @@
-"""Other labels, or passages to leave out -> a job for the worker, waited for a little."""
+"""Other labels, or passages to leave out or to show again -> a job for the worker, waited for a little."""
 
 from typing import Any
 
+from headwater.server.by_hand import OF_TEXT, merged
 from headwater.server.promises import followed
 from headwater.server.state import State
 from headwater.storage.ledger import Job
@@ -13,7 +14,7 @@ def relabel(state: State, record: Record, work: dict[str, Any]) -> Job:
 
     It stays changed when it is indexed again: labels always, passages that were left out while its text is the same.
     """
-    if work.get("hide"):
+    if any(work.get(kind) for kind in OF_TEXT):
         document = state.kb.catalog.document(record.id)
         work = {**work, "text": text_hash(document.text).hex() if document else ""}
     state.ledger.originals.change(record.id, lambda before: merged(before, work))
@@ -28,15 +29,3 @@ def relabel(state: State, record: Record, work: dict[str, Any]) -> Job:
     )
     (done,) = followed(state, [job])
     return done
-
-
-def merged(before: dict[str, Any], work: dict[str, Any]) -> dict[str, Any]:
-    """All that was ever changed of a document: the later of each label, and all passages of the same text."""
-    changes = {**before.get("changes", {}), **work.get("changes", {})}
-    if "meta" in work.get("changes", {}):
-        changes["meta"] = {**before.get("changes", {}).get("meta", {}), **work["changes"]["meta"]}
-    hidden, text = before.get("hide", []), before.get("text", "")
-    if work.get("hide"):
-        hidden = [*(hidden if text == work["text"] else []), *work["hide"]]
-        text = work["text"]
-    return {"changes": changes, "hide": hidden, "text": text}

@@ -17,9 +17,10 @@ from headwater.errors import NotFound, SourceError, UsageError
 from headwater.filters import Value
 from headwater.server import attributes as attributed
 from headwater.server import wire
+from headwater.server.by_hand import merged
 from headwater.server.holdings import Holding, holdings
 from headwater.server.promises import start
-from headwater.server.relabel import merged, relabel
+from headwater.server.relabel import relabel
 from headwater.server.removal import MANUAL_OF, remove_documents
 from headwater.server.state import State
 from headwater.storage.ledger import Dataset, File, Original, now

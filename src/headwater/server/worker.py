@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +19,13 @@ from headwater.build import KnowledgeBase
 from headwater.errors import BackendError, HeadwaterError, HomeLocked, SourceError, UsageError
 from headwater.indexer import Progress, stamped
 from headwater.server import logs
+from headwater.server.by_hand import relabelled
 from headwater.server.refresher import Refresher
 from headwater.server.stopping import Stopping
 from headwater.server.words_first import WordsFirst, is_slow
 from headwater.sources._stand_in import LISTED_IN, says_nothing, stand_in
 from headwater.storage.ledger import Job, JobState, Ledger, Original
-from headwater.types import Blob, Change, Document, Labels, Record, Span, text_hash
+from headwater.types import Blob, Change, Labels, Record
 
 if TYPE_CHECKING:
     from headwater.sources.web import PageError, Unchanged
@@ -401,29 +401,3 @@ def labels_of(told: dict[str, Any]) -> Labels:
     """Labels as a job keeps them."""
     meta = {key: tuple(value) if isinstance(value, list) else value for key, value in told.get("meta", {}).items()}
     return Labels(**{**told, "tags": tuple(told.get("tags", ())), "meta": meta})
-
-
-def relabelled(document: Document, work: Any) -> Document:
-    """A document with the changes that a job asks for."""
-    changes: dict[str, Any] = dict(work.get("changes", {}))
-    if "tags" in changes:
-        changes["tags"] = tuple(changes["tags"])
-    if "meta" in changes:
-        kept = {key: tuple(v) if isinstance(v, list) else v for key, v in changes["meta"].items() if v is not None}
-        gone = {key for key, value in changes["meta"].items() if value is None}
-        changes["meta"] = {**{k: v for k, v in document.meta.items() if k not in gone}, **kept}
-    spans: Sequence[Sequence[int]] = work.get("hide", ())
-    if spans and work.get("text") == text_hash(document.text).hex():
-        changes["hidden"] = _merged([*document.hidden, *(Span(start, end) for start, end in spans)])
-    return replace(document, **changes)
-
-
-def _merged(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """In order, and apart from one another."""
-    kept: list[Span] = []
-    for span in sorted(spans):
-        if kept and span.start <= kept[-1].end:
-            kept[-1] = Span(kept[-1].start, max(kept[-1].end, span.end))
-        else:
-            kept.append(span)
-    return tuple(kept)

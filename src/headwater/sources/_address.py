@@ -12,7 +12,7 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
 
 from headwater.errors import SourceError
 
@@ -84,6 +84,14 @@ def normalised(url: str) -> str:
     place = named if port in (None, SCHEMES[scheme]) else f"{named}:{port}"
     path = quote(parts.path or "/", safe=_SAFE)
     return urlunsplit((scheme, place, path, _query(parts.query), ""))
+
+
+def joined(base: str, url: str) -> str:
+    """An address as a page names it, from the page's own; as it is where that cannot be, for `normalised` to refuse."""
+    try:
+        return urljoin(base, url)
+    except ValueError:
+        return url
 
 
 def host_and_port(url: str) -> tuple[str, int]:

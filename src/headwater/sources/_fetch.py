@@ -28,10 +28,11 @@ _PIECE_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server said: status, headers in lower case, and the body, unpacked."""
+    """What a server said: status, headers in lower case, and the body, unpacked. `cookies` are those it sets."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
     body: bytes = b""
 
 
@@ -127,10 +128,11 @@ def get(
             httpcore2.ConnectionPool(ssl_context=_context(), network_backend=network) as pool,
             pool.stream("GET" if sent is None else "POST", url, headers=list(told.items()), content=sent) as response,
         ):
-            told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+            said = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in response.headers]
+            told, cookies = dict(said), tuple(value for name, value in said if name == "set-cookie")
             pieces = _unpacked(response.iter_stream(), told.get("content-encoding", ""), url)
             body = _within(pieces, limits, url, end=end, declared=told.get("content-length", ""), cut=cut)
-            return Answer(status=response.status, headers=told, body=body)
+            return Answer(status=response.status, headers=told, cookies=cookies, body=body)
     except httpcore2.TimeoutException as error:
         raise PageError(f"{host} did not answer within {limits.seconds:g} s; try again later", again=True) from error
     except httpcore2.ConnectError as error:

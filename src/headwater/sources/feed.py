@@ -15,12 +15,11 @@ from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 from html import unescape
 from typing import Any, Final
-from urllib.parse import urljoin
 
 from headwater.errors import SourceError
-from headwater.sources._address import PageError, normalised
+from headwater.sources._address import PageError, joined, normalised
 from headwater.sources._stand_in import DEAD_LINK, LISTED_IN
-from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Labels, Record
+from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Failure, Labels, Record
 
 # The protocol of sitemaps allows so many pages in one file, and so many files under one index.
 MAX_ENTRIES: Final = 50_000
@@ -29,6 +28,7 @@ MAX_DEPTH: Final = 3
 HEAD_BYTES: Final = 4096
 # So many bytes a sitemap may have when it is unpacked; many sites keep theirs as sitemap.xml.gz.
 MAX_UNPACKED_BYTES: Final = 52_428_800
+_KINDS: Final = ("rss", "feed", "rdf", "urlset", "sitemapindex")
 _PACKED: Final = b"\x1f\x8b"
 _ROOT: Final = re.compile(
     rb"\A\s*(?:<\?[^>]*\?>\s*|<!--.*?-->\s*|<!DOCTYPE[^>\[]*>\s*)*<(?:[\w.-]+:)?(rss|feed|rdf|urlset|sitemapindex)[\s>]",
@@ -57,8 +57,10 @@ def recognised(data: bytes) -> str:
 
 
 def read_entries(data: bytes, base: str) -> tuple[list[Entry], list[str]]:
-    """The pages that it names, and the sitemaps, if it is a list of those."""
+    """The pages that it names, and the sitemaps, if it is a list of those; SourceError for what is neither."""
     root = _tree(data, base)
+    if _name(root) not in _KINDS:
+        raise SourceError(f"{base} is no feed that can be read: it begins with <{_name(root)}>; check the address")
     if _name(root) == "sitemapindex":
         return [], [_child(one, "loc") for one in root if _name(one) == "sitemap"][:MAX_FILES]
     if _name(root) == "urlset":
@@ -88,13 +90,16 @@ class FeedSource:
         self.owner, self.collection, self.labels = owner, collection, labels
         # A feed shows its latest entries, a sitemap all of its pages: only there a page that is missing is gone.
         self.is_whole = False
+        # Sitemaps that an index names and that could not be read.
+        self.failures: list[Failure] = []
 
     def scan(self) -> Iterator[Change]:
         """A put for every page, in the order of the feed."""
         seen: set[str] = set()
+        self.is_whole, self.failures = True, []
         for entry in self._entries(self.url, self._blob, MAX_DEPTH):
             try:
-                url = normalised(urljoin(self.url, entry.url))
+                url = normalised(joined(self.url, entry.url))
             except PageError:
                 continue
             if url not in seen and url != self.url:
@@ -107,11 +112,19 @@ class FeedSource:
 
     def _entries(self, url: str, blob: Blob | None, depth: int) -> Iterator[Entry]:
         data = (blob or self._read(url)).data
-        self.is_whole = recognised(data) in ("urlset", "sitemapindex")
+        self.is_whole &= recognised(data) in ("urlset", "sitemapindex")
         entries, more = read_entries(data, url)
         yield from entries
         for one in more if depth > 1 else ():
-            yield from self._entries(normalised(urljoin(url, one)), None, depth - 1)
+            yield from self._entries_of_part(joined(url, one), depth - 1)
+
+    def _entries_of_part(self, url: str, depth: int) -> Iterator[Entry]:
+        """What one sitemap of an index names; one that cannot be read takes nothing from the others."""
+        try:
+            yield from self._entries(normalised(url), None, depth)
+        except SourceError as error:
+            self.is_whole = False
+            self.failures.append(Failure(uri=url, reason=str(error)))
 
     def _change(self, url: str, entry: Entry) -> Change:
         known = self._record(url)
@@ -183,7 +196,7 @@ def _entry(element: Any, base: str) -> Entry:
     url = own[0].get("href") if own else _child(element, "link") or _permalink(element)
     categories = [one.get("term") or (one.text or "") for one in element if _name(one) == "category"]
     return Entry(
-        url=urljoin(base, url.strip()) if url else "",
+        url=joined(base, url.strip()) if url else "",
         title=_plain(_child(element, "title")),
         summary=_plain(_child(element, "summary", "description", "encoded", "content"))[:_SUMMARY_CHARS],
         updated=_child(element, "updated", "modified", "pubdate", "published", "date"),

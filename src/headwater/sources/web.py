@@ -1,6 +1,7 @@
 """Addresses of pages -> changes with their bytes, fetched within limits and only where they changed.
 
 Redirects are followed by hand: every hop is normalised, judged and asked for anew, as is the robots.txt of its site.
+Cookies are kept from hop to hop, and forgotten with the page.
 The uri of a page is its normalised address as it was asked for; where that led is in its meta.
 """
 
@@ -17,18 +18,20 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from importlib import metadata
 from typing import Final
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from headwater.kinds import BINARY, HTML, PLAIN, kind_of
 from headwater.sources._address import (
     PageError,
     Resolve,
     host_and_port,
+    joined,
     normalised,
     origin,
     refusal,
     system_resolve,
 )
+from headwater.sources._cookies import Cookies
 from headwater.sources._fetch import Answer, Limits, get
 from headwater.sources._robots import ALL_ALLOWED, MAX_BYTES, NONE_ALLOWED, Robots
 from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Labels
@@ -103,14 +106,16 @@ class Web:
         Raises PageError, which says what was wrong and whether another try may help.
         """
         asked = here = normalised(url)
+        cookies = Cookies()
         for _ in range(MAX_REDIRECTS + 1):
             self._check_robots(here)
-            answer = self._get(here, _conditions(stamp) if here == asked else {})
+            answer = self._get(here, {**(_conditions(stamp) if here == asked else {}), **cookies.header(here)})
+            cookies.keep(here, answer.cookies)
             if answer.status == 304 and stamp:
                 return Unchanged(url=asked)
             if answer.status not in _REDIRECTS or not (target := answer.headers.get("location", "")):
                 return self._blob(asked, here, answer)
-            here = normalised(urljoin(here, target))
+            here = normalised(joined(here, target))
         raise PageError(f"{asked} sends on from page to page, {MAX_REDIRECTS} times and more; check the address")
 
     def post(self, url: str, body: bytes, *, headers: Mapping[str, str], seconds: float) -> int:
@@ -224,7 +229,7 @@ class Web:
         for _ in range(MAX_REDIRECTS // 2 + 1):
             answer = self._get(here, {}, limits=limits, cut=True)
             if answer.status in _REDIRECTS and (target := answer.headers.get("location", "")):
-                here = normalised(urljoin(here, target))
+                here = normalised(joined(here, target))
                 continue
             if answer.status == 200:
                 return Robots(answer.body.decode("utf-8", "replace").removeprefix("\ufeff"), agent=AGENT)

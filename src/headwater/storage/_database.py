@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.errors import BackendError, DiskFull, HeadwaterError, HomeDamaged, NotFound, UsageError
-from headwater.storage._read_only import address, may_write
+from headwater.storage._read_only import address, address_alone, may_write
 from headwater.storage._sql import Connection
 from headwater.storage.schema import prepare
 
@@ -37,6 +38,12 @@ PARAMETERS: Final = 999
 _INSERT: Final = re.compile(r"(insert into .+? values )(\((?:\?, )*\?\))( on conflict.*)?", re.DOTALL)
 # The low byte of an extended SQLite error code is the kind of error.
 _KIND: Final = 0xFF
+# A file of one byte is an empty one to SQLite.
+_EMPTY_BYTES: Final = 1
+# The indexes beside a catalog, which are made once it has tables.
+_INDEXES: Final = ("text-*", "vectors-*")
+# What SQLite says where the index of its log finds no room: the disk or somebody's part of it is full.
+_NO_ROOM_BESIDE: Final = (sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMSIZE)
 # What Python's module says, without a code, of a text that is not UTF-8.
 _UNDECODABLE: Final = "Could not decode to UTF-8"
 
@@ -77,29 +84,41 @@ class Database:
     def __init__(self, path: Path, *, writable: bool) -> None:
         # What cannot be written to can still be read; who writes all the same is told so then.
         self.path, self.writable = path, writable and may_write(path)
-        writable = self.writable
+        self._alone = False  # there is no room beside the file: only one process at a time can read it
         self._lock, self._pool_lock = threading.Lock(), threading.Lock()
         self._idle: list[FileConnection] = []
         self._closed = False
         self._writer: FileConnection | None = None
-        if not writable and not path.exists():
+        if not self.writable and not path.exists():
             raise NotFound(f"there is no catalog at {str(path)!r}; make one with `headwater add SOURCE`")
+        _refuse_emptied(path)
         with self._translated():
-            db = self._connect(read_only=not writable)
             try:
-                prepare(db, path, writable=writable, written_by=own_version)
-                if writable:
-                    db.execute("pragma synchronous = full")
-                    db.execute(f"pragma cache_size = -{WRITER_KIB}")
-                    db.execute(f"pragma wal_autocheckpoint = {LOG_PAGES}")
-                    db.execute(f"pragma journal_size_limit = {LOG_BYTES}")
-            except BaseException:
-                db.close()
-                raise
-        if writable:
+                db = self._prepared()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in _NO_ROOM_BESIDE or os.name != "posix":
+                    raise
+                self._alone, self.writable = True, False
+                db = self._prepared()
+        if self.writable:
             self._writer = db
         else:
-            self._idle.append(self._as_reader(db))
+            self._give_back(self._as_reader(db))
+
+    def _prepared(self) -> FileConnection:
+        """The first connection: whether the file can be used, and the tables of a new one."""
+        db = self._connect(read_only=not self.writable)
+        try:
+            prepare(db, self.path, writable=self.writable, written_by=own_version)
+            if self.writable:
+                db.execute("pragma synchronous = full")
+                db.execute(f"pragma cache_size = -{WRITER_KIB}")
+                db.execute(f"pragma wal_autocheckpoint = {LOG_PAGES}")
+                db.execute(f"pragma journal_size_limit = {LOG_BYTES}")
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     @contextmanager
     def reading(self, *, snapshot: bool = False) -> Iterator[FileConnection]:
@@ -118,11 +137,14 @@ class Database:
             if snapshot and db.in_transaction:
                 with suppress(sqlite3.Error):
                     db.execute("rollback")
-            with self._pool_lock:
-                if self._closed:
-                    db.close()
-                else:
-                    self._idle.append(db)
+            self._give_back(db)
+
+    def _give_back(self, db: FileConnection) -> None:
+        with self._pool_lock:
+            if self._closed or self._alone:
+                db.close()
+            else:
+                self._idle.append(db)
 
     @contextmanager
     def writing(
@@ -134,6 +156,8 @@ class Database:
         """
         with self._lock, self._translated():
             db = self._writer
+            if db is None and self._alone:
+                raise self._full()
             if db is None:
                 what = "closed" if self._closed else "open for reading only"
                 told = f"the catalog {str(self.path)!r} is {what}; open it for writing"
@@ -187,7 +211,7 @@ class Database:
         if self._closed:
             raise UsageError(f"the catalog {str(self.path)!r} is closed; open it again")
         return sqlite3.connect(
-            address(self.path, writable=not read_only),
+            address_alone(self.path) if self._alone else address(self.path, writable=not read_only),
             uri=True,
             timeout=BUSY_SECONDS,
             isolation_level=None,
@@ -244,6 +268,21 @@ class Database:
     def _full(self) -> DiskFull:
         where = str(self.path.parent)
         return DiskFull(f"the disk of {where!r} is full; nothing acknowledged is lost: make room and try again")
+
+
+def _refuse_emptied(path: Path) -> None:
+    """Raise HomeDamaged for a file without bytes that had tables; SQLite would make new ones and drop the log.
+
+    The file is looked at last: whoever makes its tables at this moment has given it bytes before anything is beside it.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    indexes = [folder for name in _INDEXES for folder in sorted(path.parent.glob(name)) if any(folder.glob("*"))]
+    beside = [*indexes, *([log] if log.exists() and log.stat().st_size else [])]
+    if beside and path.exists() and path.stat().st_size <= _EMPTY_BYTES:
+        raise HomeDamaged(
+            f"the catalog {str(path)!r} is empty, but {beside[0].name} beside it is not: it was cut off; "
+            "put back a copy of it, or move it away and add the documents again"
+        )
 
 
 def own_version() -> str:

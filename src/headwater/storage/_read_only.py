@@ -1,7 +1,7 @@
 """Files of a home that cannot be written to -> opened all the same, for reading: another's folder, a read-only disk.
 
-SQLite and tantivy both want to make a file beside what they read. SQLite can be told that nothing will change; tantivy
-is given a folder of its own with links to the files.
+SQLite and tantivy both want to make a file beside what they read. SQLite can be told that nothing will change, or on a
+full disk to do without that file; tantivy is given a folder of its own with links to the files.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ def address(path: Path, *, writable: bool) -> str:
             "open it once with the permission to write, or copy the folder"
         )
     return f"{base}?mode=ro&immutable=1"
+
+
+def address_alone(path: Path) -> str:
+    """The uri under which a file is read where its log's index finds no room on the disk: that is in memory then.
+
+    Other processes wait meanwhile, so nobody holds such a connection for longer than one look.
+    """
+    return f"{path.absolute().as_uri()}?mode=rw&vfs=unix-excl"
 
 
 class IndexFolder:

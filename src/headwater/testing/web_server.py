@@ -12,11 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(slots=True)
 class Page:
-    """What is answered. `drip` sends the body byte by byte, so many seconds apart."""
+    """What is answered. `drip` sends the body byte by byte, so many seconds apart; `cookies` are set, one a header."""
 
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
     drip: float = 0.0
     declare: bool = True
 
@@ -44,6 +45,8 @@ class Site:
                     self.send_header("Content-Length", str(len(page.body)))
                 for name, value in page.headers.items():
                     self.send_header(name, value)
+                for cookie in page.cookies:
+                    self.send_header("Set-Cookie", cookie)
                 self.send_header("Connection", "close")
                 self.end_headers()
                 try:
