@@ -228,8 +228,11 @@ class TantivyIndex:
         for start, slice_of_lanes in self._cutting.slices(texts, self._folder.manner):
             pairs = chunks[start : start + len(slice_of_lanes)]
             for lanes, (chunk, _) in zip(slice_of_lanes, pairs, strict=True):
-                body = {lane: terms for lane, terms in zip(LANES, lanes, strict=True) if terms and not terms.isspace()}
-                yield chunk.id, {**heads[chunk.id >> TICKET_BITS], **body}
+                terms = dict(heads[chunk.id >> TICKET_BITS])
+                for lane, joined in zip(LANES, lanes, strict=True):
+                    if joined and not joined.isspace():
+                        terms[lane] = joined
+                yield chunk.id, terms
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
