@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from headwater.evidence import Claim, Passage, Source, traced
 from headwater.markers import LAST_MARKERS, complete, named, split, without
 from headwater.protocols import Embedder
+from headwater.statements import HEADING, RULE
 from headwater.tokens import is_cjk
 from headwater.types import Citation, Context, Sentence, Span, Support
 
@@ -26,6 +27,10 @@ _END: Final = re.compile(r"[.。！？!?;；…]+\Z")
 _ROW: Final = re.compile(r"\s*\|.*\|\s*\Z")
 _LAST_BAR: Final = re.compile(r"\s*\|\s*\Z")
 _OWN_LINE: Final = re.compile(r"[-*+•#|>]|\d{1,3}[.)、]")
+# A row of a table, a heading and a line of code end with their line.
+_WHOLE_LINE: Final = ("|", "#", "`", "~")
+# What begins a block of code. In the same line as its end it is code inside of a sentence.
+_OPENS: Final = re.compile(r"\s*(`{3,}|~{3,})[^`]*\Z")
 _STATES_NOTHING: Final = (":", "：", "?", "？")
 _BEST_FIRST: Final[Sequence[Support]] = ("supported", "weak", "unsupported")
 
@@ -48,12 +53,13 @@ def cite(
         *lines, buffer = (buffer + piece).split("\n")
         for line in lines:
             yield from citer.line(line)
-        if buffer.lstrip().startswith("|"):
-            continue  # a row of a table ends with its line
+        if citer.in_code or buffer.lstrip().startswith(_WHOLE_LINE):
+            continue
         ended, buffer = complete(buffer)
         for text in ended:
             yield from citer.sentence(text)
     yield from citer.line(buffer)
+    yield from citer.end()
 
 
 def joined(parts: Sequence[Sentence]) -> tuple[str, tuple[Citation, ...]]:
@@ -83,10 +89,31 @@ class _Citer:
         self._rows = False  # the line before is a row of a table
         self._head = False  # this one is the first, which names the columns
         self._gap = ""  # what stands between the last sentence and the next: a line or a paragraph
+        self._whole = False  # the last one has its line for itself
+        self._code: list[str] = []  # the lines of the block that is being read
+        self._introduced: list[int] = []  # the passages that the line before a block names
+
+    @property
+    def in_code(self) -> bool:
+        """Whether the line that comes is code."""
+        return bool(self._code)
 
     def line(self, line: str) -> Iterator[Sentence]:
         """The sentences of a line. One that is quoted whole, such as a row of a table, is not taken apart."""
+        if self._code or _OPENS.match(line):
+            self._code.append(line)
+            if len(self._code) > 1 and _closes(line, self._code[0]):
+                yield from self.end()
+                self._gap += "\n"
+            return
         said = self._parsed(line)
+        if self._is_bare(said):
+            yield self._placed(said.shown, whole=True)
+            self._rows = self._rows and RULE.match(said.shown) is not None
+            self._gap += "\n"
+            return
+        if said.shown:
+            self._introduced = said.numbers
         row = _ROW.match(said.shown) is not None
         self._head = row and not self._rows
         self._rows = row
@@ -104,20 +131,60 @@ class _Citer:
         if not said.shown:
             return
         claim = Claim(said.body, self._embedder)
-        found = traced(claim, self._passages, named=said.numbers)
+        if self._head and not said.numbers:
+            yield self._placed(said.shown, whole=True)
+            return
+        held = self._traced(claim, said.numbers)
+        if held is None:
+            return
+        citations, support, marks = held
+        row = _ROW.match(said.shown) is not None
+        yield self._placed(_marked(said.shown, marks), citations, support, whole=row)
+
+    def end(self) -> Iterator[Sentence]:
+        """The block of code that is being read, as it was written; its markers stand in a line of their own."""
+        lines, self._code = self._code, []
+        if not lines:
+            return
+        inside = lines[1:-1] if _closes(lines[-1], lines[0]) else lines[1:]
+        held = self._traced(Claim("\n".join(inside), self._embedder), self._introduced)
+        if held is None:
+            return
+        citations, support, marks = held
+        shown = "\n".join([*lines, marks] if marks else lines)
+        self._gap = self._gap or "\n"
+        yield self._placed(shown, citations, support, whole=True)
+
+    def _traced(self, claim: Claim, named: list[int]) -> tuple[list[Citation], Support | None, str] | None:
+        """The citations of a claim, its support, and what marks it; None for one that is to be left out."""
+        found = traced(claim, self._passages, named=named)
         citations = list({one.marker: one for one in (self._citation(*pair) for pair in found)}.values())
-        support = min((one.support for one in citations), key=_BEST_FIRST.index, default=None)
-        mark = ""
-        if support is None and self._held and _states(claim) and not self._head:
-            support, mark = "unsupported", NO_SOURCE
-            if self._remove:
-                if self._on_removed:
-                    self._on_removed(said.shown)
-                return
-        shown = _marked(said.shown, mark or "".join(f"[{citation.marker}]" for citation in citations))
-        gap = self._gap if len(self._gap) > 1 or (self._gap and _OWN_LINE.match(shown)) else ""
-        self._gap = ""
-        yield Sentence(text=gap[:2] + shown, citations=tuple(citations), support=support)
+        if citations:
+            support = min((one.support for one in citations), key=_BEST_FIRST.index)
+            return citations, support, "".join(f"[{citation.marker}]" for citation in citations)
+        if not self._held or not _states(claim) or self._head:
+            return [], None, ""
+        if not self._remove:
+            return [], "unsupported", NO_SOURCE
+        if self._on_removed:
+            self._on_removed(claim.body)
+        return None
+
+    def _placed(
+        self, shown: str, citations: Sequence[Citation] = (), support: Support | None = None, *, whole: bool
+    ) -> Sentence:
+        """The sentence behind what is between it and the last one. One with a line `whole` for itself keeps it."""
+        apart = self._gap and (whole or self._whole or _OWN_LINE.match(shown))
+        gap = self._gap[:2] if len(self._gap) > 1 or apart else ""
+        self._gap, self._whole = "", whole
+        return Sentence(text=gap + shown, citations=tuple(citations), support=support)
+
+    def _is_bare(self, said: _Said) -> bool:
+        """Whether a line states nothing: a rule, or a heading. A comment in code that a passage has is none."""
+        if not said.shown or RULE.match(said.shown):
+            return bool(said.shown)
+        quoted = any(self._passages[number].states(Claim(said.body).plain) for number in said.numbers)
+        return HEADING.match(said.shown) is not None and not quoted
 
     def _parsed(self, text: str) -> _Said:
         last = LAST_MARKERS.search(text)
@@ -150,6 +217,12 @@ class _Citer:
             section=hit.chunk.section,
             support=source.support,
         )
+
+
+def _closes(line: str, opening: str) -> bool:
+    """Whether a line ends the block that another one began: the same signs, as many at least, and nothing else."""
+    begun = _OPENS.match(opening)
+    return begun is not None and line.strip().startswith(begun[1]) and not line.strip(f" \t\r{begun[1][0]}")
 
 
 def _states(claim: Claim) -> bool:

@@ -237,6 +237,10 @@ def main() -> None:
 def _print_results(results: "Results", *, explain: bool) -> None:
     if results.fallback_reason:
         click.echo(f"(searched by {results.mode_used}: {results.fallback_reason})", err=True)
+    from headwater.typos import told
+
+    for note in told(results.corrected):
+        click.echo(f"note: {note}", err=True)
     for hit in results:
         place = f"{_short(hit.uri)}:{hit.chunk.span.start}-{hit.chunk.span.end}"
         section = f"  {hit.chunk.section}" if hit.chunk.section else ""
@@ -286,6 +290,8 @@ def _ask(kb: "KnowledgeBase", question: str, quiet: bool, **options: Any) -> "An
 
 
 def _print_sources(answer: "Answer") -> None:
+    from headwater.typos import told
+
     click.echo("")
     for citation in answer.citations:
         place = f"{_short(citation.uri)}:{citation.span.start}-{citation.span.end}"
@@ -296,7 +302,7 @@ def _print_sources(answer: "Answer") -> None:
             click.echo(f'  - {_short(hit.uri)}:{hit.chunk.span.start}-{hit.chunk.span.end}  "{_clip(hit.chunk.text)}"')
     if answer.id:
         click.echo(f"  kept: headwater replay {answer.id}")
-    for note in answer.degraded:
+    for note in (*told(answer.corrected), *answer.degraded):
         click.echo(f"  note: {note}", err=True)
 
 

@@ -25,6 +25,7 @@ from headwater.reflect import reflect
 from headwater.rewrite import carried_over, condense, points_back
 from headwater.tokens import language
 from headwater.types import EXTRACTIVE, Answer, Context, Event, Hit, Query, Restart, Sentence, Step, Verdict
+from headwater.typos import corrected
 from headwater.wording import Fence
 from headwater.write import Writing, counted, messages_of, room, spent
 
@@ -150,6 +151,7 @@ class _Talk:
         self.searched = False
         self.generation = 0
         self.notes: list[str] = []
+        self.corrected: dict[str, str] = {}
         self.fence = Fence.new()
 
     def events(self, model: LanguageModel | None) -> Iterator[Event]:
@@ -188,7 +190,7 @@ class _Talk:
             yield self._freely(model, "the model answered without searching the documents")
             return
         query = replace(self.query, text=self.asked)
-        verdict = reflect(query, self.sentences)
+        verdict = reflect(replace(query, text=corrected(self.asked, self.corrected)), self.sentences)
         yield self._step("reflect", verdict.reason)
         if not verdict.accepted and self.sentences:
             yield Restart(reason=verdict.reason)
@@ -198,6 +200,7 @@ class _Talk:
             text="",
             hits=hits,
             verdict=verdict,
+            corrected=self.corrected,
             degraded=tuple(dict.fromkeys(self.notes)),
             trace=tuple(self.trace),
             model=model.name,
@@ -262,6 +265,7 @@ class _Talk:
         self.evidence += packed
         self.found.update({hit.chunk.id: hit for hit in results.hits})
         self.notes += results.degraded
+        self.corrected |= results.corrected
         return self.fence.around(numbered(packed, self.query.text, first=first)) if packed else _NOTHING[self.language]
 
     # ----------------------------------------------------------------------------------------- wording

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
+from statistics import fmean
 from time import perf_counter
 from typing import Final
 
@@ -38,6 +39,7 @@ from headwater.types import (
     Step,
     Verdict,
 )
+from headwater.typos import corrected
 from headwater.wording import Prompt, Prompts, repeats
 from headwater.write import Writing, counted, messages_of, room, spent
 
@@ -118,7 +120,7 @@ def concluded(answer: Answer, *, sentences: Sequence[Sentence]) -> Answer:
     if answer.refused:
         spoken = language(answer.query.text)
         refusal = (REFUSALS if answer.hits else NOTHING_FOUND)[spoken]
-        words = looked_for(answer.query)
+        words = looked_for(replace(answer.query, text=corrected(answer.query.text, answer.corrected)))
         return replace(answer, text=refusal + (" " if words and spoken == "en" else "") + words, citations=())
     text, citations = joined(sentences)
     return replace(answer, text=text, citations=citations)
@@ -164,6 +166,7 @@ class _Run:
     def __init__(self, engine: Engine, query: Query, *, carried: Sequence[Hit], history: Sequence[Message]) -> None:
         self.engine, self.carried, self.history = engine, carried, history
         self.given, self.query = query, understood(query)  # as it was put, and as it was read
+        self.meant = self.query  # with what was asked for in the place of typos
         self.writer = engine.writer(query.options)
         self.model = self.writer if isinstance(self.writer, LanguageModel) else None
         self.trace: list[Step] = []
@@ -196,6 +199,7 @@ class _Run:
             text="",
             hits=best.results.hits,
             verdict=best.judgement.verdict,
+            corrected=best.results.corrected,
             degraded=tuple(dict.fromkeys((*best.results.degraded, *best.notes, *late))),
             trace=tuple(self.trace),
             model=best.model,
@@ -216,6 +220,7 @@ class _Run:
     def _round(self, asked: Sequence[Query], done: list[_Round]) -> Iterator[Event]:
         found = [self.engine.search(query) for query in asked]
         results = found[0] if len(found) == 1 else replace(found[0], hits=_interleaved(found))
+        self.meant = replace(self.query, text=corrected(self.query.text, results.corrected))
         yield self._step("retrieve", f"{len(results)} of {results.total} hits, {results.mode_used}")
 
         known = {hit.chunk.id for hit in results.hits}
@@ -232,11 +237,14 @@ class _Run:
         yield self._step("generate", f"{len(this.sentences)} sentences{who}{why}")
 
     def _context(self, hits: Sequence[Hit]) -> Context:
-        packed = partial(assemble, self.query, hits, prompts=self.engine.prompts, between=self.engine.between)
+        # A model is shown the question as it was put: it can read it.
+        asked = self.meant if self.model is None else self.query
+        packed = partial(assemble, asked, hits, prompts=self.engine.prompts, between=self.engine.between)
         if self.model is None:
             best = 0.0
             with suppress(BackendError):  # the search has said so already, and its hits have no scores by words
-                best = self.engine.parts.text.best_score(self.query.text)
+                # What was asked for in the place of a typo counts less than what was typed.
+                best = fmean(map(self.engine.parts.text.best_score, {asked.text, self.query.text}))
             return replace(packed(), best_keyword=best)
         said = "\n".join(message.content for message in self.history)
         taken = f"{overhead(self.query, self.engine.prompts)}\n{said}"
@@ -278,7 +286,7 @@ class _Run:
             yield Restart(reason=reason)
         this.sentences.clear()
         this.model = ""
-        this.context = replace(this.context, grounded=True)
+        this.context = replace(this.context, query=self.meant, grounded=True)
         said = self.engine.fallback.generate(this.context)
         for sentence in cite(said, this.context, embedder=self.engine.checker):
             this.sentences.append(sentence)
@@ -312,7 +320,7 @@ class _Run:
         options = self.query.options
         judging = self.model if options.reflect and self._left() > 0 else None
         this.judgement = judge(
-            self.query,
+            self.meant,
             this.sentences,
             model=judging,
             prompts=self.engine.prompts,

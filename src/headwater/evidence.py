@@ -172,6 +172,10 @@ class Passage:
         assert self._embedder is not None
         return self._embedder.embed([self.text[start:end] for start, end in self.spans], "passage")
 
+    def states(self, plain: str) -> bool:
+        """Whether it is a statement of the passage word for word, and no heading in it."""
+        return self.verbatim(plain) in self.spans
+
     def verbatim(self, plain: str) -> tuple[int, int] | None:
         """Where it stands word for word; white space may differ, for generated text has its own line breaks."""
         start = self._dense.find(plain) if plain else -1

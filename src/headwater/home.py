@@ -6,7 +6,7 @@ from the command line spends more time on importing than on searching.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cached_property, partial
@@ -292,6 +292,7 @@ class Home:
                 rewriter=self._rewriter,
                 reranker=partial(self.rerankers.named, embedder=own.embedder.fingerprint),
                 synonyms=self._variants,
+                written=_written,
                 related=self._related,
                 calibration=calibration_of(own.embedder.fingerprint),
             )
@@ -441,6 +442,13 @@ class Home:
             writing=self.intake.waiting,
             lock=lock_of(self.catalog, self.home, "reindex"),
         )
+
+
+def _written(words: Sequence[str]) -> frozenset[str]:
+    """Of these words, those that people write; the bundled vocabulary is read at the first."""
+    from headwater.models.words import written
+
+    return written(words)
 
 
 def weighed(config: settings.Config, fingerprint: str) -> settings.Config:

@@ -12,6 +12,7 @@ from headwater.highlight import Terms
 from headwater.retrieve import Parts, compose, understood
 from headwater.stages.trace import Inside, Trace
 from headwater.types import Meta, Query, attributes
+from headwater.typos import corrected
 
 
 def inside(parts: Parts, query: Query) -> Inside:
@@ -19,6 +20,7 @@ def inside(parts: Parts, query: Query) -> Inside:
     trace = Trace()
     results = compose(replace(parts, trace=trace), query.options).retrieve(query)
     read = understood(query)
+    read = replace(read, text=corrected(read.text, results.corrected))
     run = next((one for one in trace.runs if one.query.text == read.text), None)
     vector = run.vector if run is not None else None
     lanes = parts.cutter.query(read.text)

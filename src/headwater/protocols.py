@@ -316,6 +316,13 @@ class TextIndex(Protocol):
         """
         ...
 
+    def known(self, terms: Sequence[str]) -> Mapping[str, int]:
+        """Of these terms of the words lane, those that a chunk holds in its text or title, and about how many do.
+
+        For hundreds of terms at once. Questions with typos need it: without it they are searched for as they are.
+        """
+        ...
+
     def tickets(self) -> Mapping[int, int]:
         """Every ticket it holds and how many chunks of it."""
         ...

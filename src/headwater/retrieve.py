@@ -9,7 +9,7 @@ around that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -17,13 +17,14 @@ from typing import Final
 import numpy as np
 
 from headwater.asked import Wording
-from headwater.errors import BackendError, UsageError
+from headwater.errors import BackendError
 from headwater.filters import Filter, In, conjoin
 from headwater.fuse import LEGS, Leg, covered, fuse, normalised, ranks
 from headwater.protocols import Catalog, Embedder, Reranker, Retriever, Rewriter, TextIndex, VectorIndex
-from headwater.stages._request import Pace, understood
+from headwater.stages._request import Pace, check, understood
 from headwater.stages._under_way import Beside, Clock, Company, Freshness
 from headwater.stages.collapse import Collapsed
+from headwater.stages.corrected import Corrected
 from headwater.stages.diverse import Diverse
 from headwater.stages.everything import everything
 from headwater.stages.listed import Listed
@@ -82,6 +83,7 @@ class Parts:
     reranker: Callable[[str], Reranker] | None = None  # by name; raises for one that does not exist
     rewriter: Callable[[Options], Rewriter | None] | None = None  # none where no language model is set up
     synonyms: Callable[[str], Sequence[str]] | None = None  # other ways to write a question
+    written: Callable[[Sequence[str]], Set[str]] | None = None  # of some words, those that people write
     related: Callable[[Retriever], Retriever] | None = None  # a stage that follows links
     # The embedder's cosine of texts that have nothing to do with each other, and of those that belong together.
     calibration: tuple[float, float] | None = None
@@ -89,6 +91,10 @@ class Parts:
     trace: Trace | None = field(default=None, compare=False)  # for one search that is to be explained
     freshness: Freshness = field(default_factory=Freshness, init=False, compare=False)
     company: Company = field(default_factory=Company, init=False, compare=False)
+
+    def refresh_words(self) -> None:
+        """Let the search by words see what the catalog has now."""
+        self.freshness.bring("keyword", self.text, generation=self.catalog.generation())
 
 
 def compose(parts: Parts, options: Options) -> Retriever:
@@ -120,14 +126,24 @@ def compose(parts: Parts, options: Options) -> Retriever:
         made = seen("window", Windowed(made, catalog=parts.catalog, reranker=reranker, pace=parts.pace))
     if options.enumerate != "never" and not exact:
         made = seen("enumerate", Listed(made, catalog=parts.catalog, text_index=parts.text, cutter=parts.cutter))
+    if options.typos and not exact:
+        made = Corrected(
+            made, text_index=parts.text, cutter=parts.cutter, refresh=parts.refresh_words, written=parts.written
+        )
+    lacking = _lacking(parts, options)
+    if made is core and not lacking and parts.trace is None:
+        return Hybrid(parts)
+    return Paged(made, cutter=parts.cutter, lacking=lacking)
+
+
+def _lacking(parts: Parts, options: Options) -> list[str]:
+    """What is asked for and cannot be had here."""
     lacking = []
     if options.related and parts.related is None:
         lacking.append("related skipped: nothing here knows which documents link to which")
     if options.rerank and parts.reranker is None:
         lacking.append(f"rerank skipped: there is no reranker {options.rerank!r} here")
-    if made is core and not lacking and parts.trace is None:
-        return Hybrid(parts)
-    return Paged(made, cutter=parts.cutter, lacking=lacking)
+    return lacking
 
 
 class Hybrid:
@@ -148,21 +164,6 @@ class Hybrid:
                     break
                 results, torn = run.results()
         return replace(results, query=query)
-
-
-def check(query: Query) -> None:
-    """Refuse what cannot be searched for."""
-    options = query.options
-    if not query.text.strip():
-        raise UsageError(f"a query needs at least one word, got {query.text!r}; to see all documents, list them")
-    if options.top_n < 1 or options.offset < 0 or options.candidates < 1:
-        got = f"top_n={options.top_n!r}, offset={options.offset!r}, candidates={options.candidates!r}"
-        raise UsageError(f"top_n and candidates start at 1 and offset at 0, got {got}")
-    if min(options.keyword_weight, options.semantic_weight) < 0 or options.rrf_k < 0:
-        got = f"{options.keyword_weight!r}, {options.semantic_weight!r}, {options.rrf_k!r}"
-        raise UsageError(f"keyword_weight, semantic_weight and rrf_k cannot be negative, got {got}")
-    if not 0 <= options.chance_coverage < 1:
-        raise UsageError(f"chance_coverage is a share from 0 to below 1, got {options.chance_coverage!r}")
 
 
 # ------------------------------------------------------------------------------------------- one run

@@ -16,9 +16,9 @@ from headwater.tokens import is_cjk, sentences
 NOTE: Final = re.compile(r"\[\d{1,3}\]")
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
-_HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s+(?=\S)")
+HEADING: Final = re.compile(r"\s{0,3}#{1,6}\s+(?=\S)")
 _ROW: Final = re.compile(r"\s*\|.*\|\s*$")
-_RULE: Final = re.compile(r"[\s|:=+*_-]+$")  # the line under a table's head, or between two parts
+RULE: Final = re.compile(r"[\s|:=+*_-]+$")  # the line under a table's head, or between two parts
 _BAR: Final = re.compile(r"(?<!\\)\|")
 LEAST_COLUMNS: Final = 2
 # A line of so many characters may have been broken by its width; a list of Chinese phrases has shorter ones.
@@ -84,14 +84,14 @@ def statements(text: str) -> list[Statement]:
             close(line.start())
         elif code:
             found.append(Statement(start, end, "code", heading))
-        elif mark := _HEADING.match(line[0]):
+        elif mark := HEADING.match(line[0]):
             close(line.start())
             heading = (line.start() + mark.end(), end)
-        elif _RULE.match(line[0]):
+        elif RULE.match(line[0]):
             close(line.start())
         elif row:
             close(line.start())
-            if head is None and _RULE.match(_next_line(text, line.end())):
+            if head is None and RULE.match(_next_line(text, line.end())):
                 head = (start, end)
                 continue
             head = head or (start, end)
@@ -137,7 +137,7 @@ def reading(text: str, statement: Statement) -> str:
     """A row of a table as it is read aloud, `column: cell; column: cell.`; empty for what has no named columns."""
     if statement.kind != "row" or statement.heading is None:
         return ""
-    if not _RULE.match(_next_line(text, text.find("\n", statement.heading[1]) + 1)):
+    if not RULE.match(_next_line(text, text.find("\n", statement.heading[1]) + 1)):
         return ""  # the table's head is not here: the row above is one of its rows
     names, cells = _cells(text[slice(*statement.heading)]), _cells(text[statement.start : statement.end])
     if len(names) != len(cells) or len(cells) < LEAST_COLUMNS or not any(names):

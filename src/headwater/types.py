@@ -134,6 +134,7 @@ class Options:
     hyde: bool = False  # search with an imagined answer; needs a language model
     synonyms: bool = False  # the offline expansion: synonyms, spellings, the other language
     feedback: bool = False  # terms of the first hits are added to the query
+    typos: bool = False  # a word that no passage has is asked for as the likeliest word that one has
     rerank: str = ""  # the reranker's name; empty for none
     rerank_depth: int = 100  # of the fused order, so many are looked at again
     collapse: bool = False  # near-duplicates stand behind the best of them
@@ -217,6 +218,7 @@ class Results:
     leg_counts: Mapping[str, int] = field(default_factory=dict)  # how many live candidates each leg gave
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     generation: int = 0
+    corrected: Mapping[str, str] = field(default_factory=dict)  # words that nothing has -> what was asked for instead
     listed: str = ""  # where everything was gone through: what each hit holds, in words; then `total` is exact
 
     def __iter__(self) -> Iterator[Hit]:
@@ -274,6 +276,7 @@ class Answer:
     citations: tuple[Citation, ...] = ()
     hits: tuple[Hit, ...] = ()
     verdict: Verdict = Verdict(accepted=True)
+    corrected: Mapping[str, str] = field(default_factory=dict)  # words that nothing has -> what was asked for instead
     degraded: tuple[str, ...] = ()
     trace: tuple[Step, ...] = ()
     model: str = ""  # what wrote it, by name; empty where its sentences are the documents' own

@@ -31,6 +31,7 @@ from headwater.protocols import Retriever
 from headwater.retrieve import Parts, compose, understood
 from headwater.stages.trace import Ran, Trace
 from headwater.types import Hit, Query, Record, Results, attributes
+from headwater.typos import corrected, told
 
 # Ranks are told up to here: nobody turns so many pages.
 DEEPEST: Final = 2_000
@@ -82,6 +83,7 @@ class _Case:
         self.ids = {chunk.id for chunk in self.chunks}
         self.wording = Wording(self.query.phrases or (), self.query.excluded)
         self.results = self.searched(self.query)
+        self.meant = corrected(self.query.text, self.results.corrected)  # with what was asked for in place of typos
 
     # -- running
 
@@ -102,7 +104,7 @@ class _Case:
     @cached_property
     def run(self) -> Ran | None:
         """What the legs did with the question itself."""
-        return next((run for run in self.deep[1].runs if run.query.text == self.query.text), None)
+        return next((run for run in self.deep[1].runs if run.query.text == self.meant), None)
 
     def is_it(self, hit: Hit) -> bool:
         """Whether a hit stands for what was asked for."""
@@ -159,7 +161,7 @@ class _Case:
             cause = self._cause()
             changes = (worked for change in cause.changes if (worked := self.worked(change)) is not None)
         change = next(changes, None)
-        matched, missing, lanes = lexical(self.query.text, self._texts(), self.parts.cutter)
+        matched, missing, lanes = lexical(self.meant, self._texts(), self.parts.cutter)
         stages = self._stages() if self.chunks else ()
         return Explanation(
             query=self.given.text,
@@ -186,7 +188,7 @@ class _Case:
         return [*head, *(chunk.searchable_text for chunk in self.chunks)]
 
     def _notes(self) -> tuple[str, ...]:
-        notes = [*self.results.degraded]
+        notes = [*told(self.results.corrected), *self.results.degraded]
         if self.results.fallback_reason:
             notes.append(self.results.fallback_reason)
         if self.record.error and self.record.ticket:
@@ -294,7 +296,7 @@ class _Case:
         return Cause("deadline", hurried[0], (more,)) if hurried and self.at(again.hits) is not None else None
 
     def _saying_nothing(self) -> Cause | None:
-        if self.options.mode == "substring" or not says_nothing(self.query.text, self.parts.cutter):
+        if self.options.mode == "substring" or not says_nothing(self.meant, self.parts.cutter):
             return None
         own = Terms.of(self.record.title, self.parts.cutter)
         words = [own.shown(word.term) for word in own.words][:3]
@@ -328,7 +330,7 @@ class _Case:
             trace = Trace()
             options = replace(self.options, candidates=deep, offset=0, rerank="", window=0, parent=False)
             self.searched(replace(self.query, options=options), trace)
-            ran = next((one for one in trace.runs if one.query.text == self.query.text), None)
+            ran = next((one for one in trace.runs if one.query.text == self.meant), None)
             ranks = [] if ran is None else [_first(ranking, self.ids) for ranking in ran.rankings.values()]
             reached = min((rank for rank in ranks if rank is not None), default=None)
             if reached is not None:
@@ -348,7 +350,7 @@ class _Case:
 
     def _wordless(self) -> Cause:
         """No leg can reach it: it has none of the words, and meaning was not asked."""
-        return no_words(self.query.text, self._texts(), self.parts.cutter, query=self.query, changes=self._other_ways())
+        return no_words(self.meant, self._texts(), self.parts.cutter, query=self.query, changes=self._other_ways())
 
     def _other_ways(self) -> tuple[Change, ...]:
         options = self.options

@@ -16,7 +16,7 @@ LAYERS: list[set[str]] = [
     {"scanning"},
     {"filters", "tokens", "selection", "clean", "kinds", "mend", "settings_file", "spellings"},
     {"asked", "highlight", "likeness", "statements", "wording", "facts", "markers", "swaps"},
-    {"documents", "messages"},
+    {"documents", "messages", "typos"},
     {"types"},
     {"protocols", "turns"},
     {"write"},

@@ -168,6 +168,8 @@ def test_tantivy_with_the_last_changes_beside_it(
                 mine = index.search(query, 1_000, where, all_of=all_of)
                 assert sorted(ids_of(mine)) == sorted(ids_of(reference.search(query, 1_000, where, all_of=all_of)))
             assert got == sorted(got, key=lambda scored: (-scored.score, scored.chunk_id))
+            terms = CUTTER.cut(query).words
+            assert set(index.known(terms)) >= set(reference.known(terms))
         index.close()
 
 
@@ -201,6 +203,8 @@ def test_tantivy(
             got = index.search(query, limit, where)
             assert_same(got, reference.search(query, 1_000, where), limit, tolerance=1e-4)
             assert got == sorted(got, key=lambda scored: (-scored.score, scored.chunk_id))
+            terms = CUTTER.cut(query).words
+            assert set(index.known(terms)) == set(reference.known(terms))
         index.close()
 
 
@@ -332,6 +336,8 @@ def test_postgres_text(  # noqa: PLR0917
                 mine = index.search(query, 1_000, where, all_of=all_of)
                 assert_same(mine, reference.search(query, 1_000, where, all_of=all_of), 1_000, tolerance=1e-9)
             assert index.best_score(query) == pytest.approx(reference.best_score(query))
+            terms = CUTTER.cut(query).words
+            assert dict(index.known(terms)) == reference.known(terms)
         index.drop()
         index.close()
 

@@ -89,3 +89,14 @@ def test_times(text: str, seconds: float) -> None:
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(click.BadParameter, match="200ms"):
         Duration().convert(text, None, None)
+
+
+def test_a_typo_is_found_and_told(home: Path) -> None:
+    assert run(home, "search", "metrres", "--mode", "keyword", "--no-typos")["hits"] == []
+    found = run(home, "search", "metrres", "--mode", "keyword")
+    assert found["corrected"] == {"metrres": "metres"}
+    assert "typed otherwise: metrres → metres" in found["hits"][0]["reasons"]
+    assert run(home, "ask", "how many metrres tall is the dam?")["corrected"] == {"metrres": "metres"}
+    for command in ("search", "ask"):
+        shown = CliRunner().invoke(cli.cli, [command, "metrres of the dam", "--home", str(home)])
+        assert "nothing has the word 'metrres'; 'metres' was asked for instead" in shown.stderr

@@ -82,6 +82,70 @@ def test_a_model_writes_and_is_cited(filled: Any) -> None:
     assert user.content.endswith("## Question\n\nHow long is parental leave?\n\n## Answer")
 
 
+def test_headings_and_rules_are_no_statements(filled: Any) -> None:
+    """They get no citation, though their words stand in a passage, and no mark, though they do not."""
+    said = (
+        "# Parental leave\n\n## What a parent gets [1]\nParents are entitled to 26 weeks of leave [1].\n\n"
+        "| Parental leave | Weeks |\n|---|---| [1]\n| entitled to leave | 26 weeks | [1]\n\n"
+        "---\nOf these, 18 weeks are paid in full.\n"
+    )
+    with ChatServer(said) as server:
+        model = OpenAIChat(model="m", base_url=server.url)
+        *events, answer = engine(filled, model).stream(query())
+        model.close()
+    assert isinstance(answer, Answer)
+    assert answer.text == (
+        "# Parental leave\n\n## What a parent gets\nParents are entitled to 26 weeks of leave [1].\n\n"
+        "| Parental leave | Weeks |\n|---|---|\n| entitled to leave | 26 weeks [1] |\n\n"
+        "---\nOf these, 18 weeks are paid in full [2]."
+    )
+    bare = [event for event in events if isinstance(event, Sentence) and not event.citations]
+    assert [(one.text.strip(), one.support) for one in bare] == [
+        ("# Parental leave", None),
+        ("## What a parent gets", None),
+        ("| Parental leave | Weeks |", None),
+        ("|---|---|", None),
+        ("---", None),
+    ]
+
+
+BLOCK = """```python
+import pump
+
+for speed in (1, 2):
+    pump.start(speed)  # not [1]
+
+    levels[0] = table[1]
+```"""
+
+
+@pytest.mark.parametrize("size", [4, 10_000])
+def test_code_is_kept_as_it_was_written(shelf: Any, size: int) -> None:
+    shelf.add("pump.md", f"The pump is started by this program.\n\n{BLOCK}\n\nThen it runs.", title="Pump")
+    asked = query("How is the pump started by a program?")
+    said = f"The pump is started by this program [1]:\n\n{BLOCK}\nThen it runs [1]."
+    with ChatServer(said, script=["one-chunk"] if size > 4 else []) as server:
+        model = OpenAIChat(model="m", base_url=server.url)
+        *events, answer = engine(shelf, model).stream(asked)
+        model.close()
+    assert isinstance(answer, Answer)
+    assert answer.text == f"The pump is started by this program: [1]\n\n{BLOCK}\n[2]\nThen it runs [3]."
+    assert answer.citations[1].quote == BLOCK.removeprefix("```python\n").removesuffix("\n```")
+    assert joined([event for event in events if isinstance(event, Sentence)])[0] == answer.text
+
+
+def test_code_that_no_passage_has_is_marked_and_kept_or_left_out(filled: Any) -> None:
+    other = "~~~sh\nsudo rm --recursive everything\n```\nshutdown now\n~~~"
+    said = f"{GOOD}\n{other}\nOf these, 18 weeks are paid in full [1]."
+    marked = engine(filled, Model(said)).ask(query())
+    assert f"\n{other}\n[?]\nOf these" in marked.text
+    removed = engine(filled, Model(said)).ask(query(unsupported="remove"))
+    assert "sudo" not in removed.text
+    assert removed.degraded == ("1 sentence was left out: no passage bears out what was said",)
+    cut = engine(filled, Model(f"{GOOD}\n```sh\nhalf a block\n  of code")).ask(query())
+    assert cut.text.endswith("\n```sh\nhalf a block\n  of code\n[?]")
+
+
 def test_the_question_s_language_is_the_prompt_s(filled: Any) -> None:
     model = Model("员工每年享有十五天带薪年假 [1]。")
     answer = engine(filled, model).ask(query("员工每年有多少天年假？"))

@@ -182,6 +182,7 @@ class _Talk:
 
     def _said(self, line: str) -> None:
         from headwater.types import Answer, Restart, Sentence
+        from headwater.typos import told
 
         streamed = False
         events = self.kb.chat_stream(
@@ -203,7 +204,7 @@ class _Talk:
                 click.echo("" if streamed else event.text)
                 self.last, self.conversation = event, event.conversation_id
                 self._sources("")
-                for note in event.degraded:
+                for note in (*told(event.corrected), *event.degraded):
                     click.echo(f"  note: {note}", err=True)
 
     def _new(self, _: str) -> None:

@@ -92,6 +92,7 @@ _STAGES: dict[str, Callable[[Command], Command]] = {
     "hyde": click.option("--hyde/--no-hyde", default=None, help="Search with an imagined answer; needs a model."),
     "synonyms": click.option("--synonyms/--no-synonyms", default=None, help="Ask with words that mean the same too."),
     "feedback": click.option("--feedback/--no-feedback", default=None, help="Ask again with words of the first hits."),
+    "typos": click.option("--typos/--no-typos", default=None, help="Read a word that nothing has as the likeliest."),
     "related": click.option("--related/--no-related", default=None, help="What strong hits link to may come in."),
     "enumerate": click.option(
         "--enumerate",

@@ -173,6 +173,10 @@ class Pieces:
             place = came_from[place]
         return found[::-1]
 
+    def known(self, words: Sequence[str]) -> frozenset[str]:
+        """Those of the words that are a piece as they are."""
+        return frozenset(self._words(words))
+
     def _words(self, runs: Sequence[str]) -> dict[str, int]:
         """Those of the runs that are a piece as they are: all are looked for at once."""
         return {run: number for run, number in zip(runs, self._find(runs), strict=True) if number >= 0} if runs else {}

@@ -383,6 +383,7 @@ def results_shape(results: Results, *, ids: dict[tuple[str, str], str], names: d
         "total": results.total,
         "mode_used": results.mode_used,
         "fallback_reason": results.fallback_reason,
+        "corrected": dict(results.corrected),
         "degraded": list(results.degraded),
         "timings_ms": dict(results.timings_ms),
         "generation": results.generation,

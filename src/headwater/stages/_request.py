@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from headwater.asked import read
-from headwater.errors import BackendError, HeadwaterError
+from headwater.errors import BackendError, HeadwaterError, UsageError
 from headwater.types import Hit, Query, Results
 
 Value = TypeVar("Value")
@@ -66,6 +66,21 @@ class Watch:
     def seconds(self) -> float:
         """The stage's own time up to now."""
         return self._own + perf_counter() - self._since
+
+
+def check(query: Query) -> None:
+    """Refuse what cannot be searched for."""
+    options = query.options
+    if not query.text.strip():
+        raise UsageError(f"a query needs at least one word, got {query.text!r}; to see all documents, list them")
+    if options.top_n < 1 or options.offset < 0 or options.candidates < 1:
+        got = f"top_n={options.top_n!r}, offset={options.offset!r}, candidates={options.candidates!r}"
+        raise UsageError(f"top_n and candidates start at 1 and offset at 0, got {got}")
+    if min(options.keyword_weight, options.semantic_weight) < 0 or options.rrf_k < 0:
+        got = f"{options.keyword_weight!r}, {options.semantic_weight!r}, {options.rrf_k!r}"
+        raise UsageError(f"keyword_weight, semantic_weight and rrf_k cannot be negative, got {got}")
+    if not 0 <= options.chance_coverage < 1:
+        raise UsageError(f"chance_coverage is a share from 0 to below 1, got {options.chance_coverage!r}")
 
 
 def understood(query: Query) -> Query:

@@ -13,6 +13,7 @@ from headwater.stages._request import Watch, first, understood, wanted
 from headwater.stages.substring import found_at, plain
 from headwater.tokens import Cutter, fold
 from headwater.types import Hit, Query, Results
+from headwater.typos import Corrections, corrected
 
 STAGE = "highlight"
 
@@ -29,7 +30,7 @@ class Paged:
         read = understood(query)
         results = watch.inside(lambda: self._inner.retrieve(first(read, wanted(query))))
         page = results.hits[query.options.offset : wanted(query)]
-        told = Explainer(read, self._cutter)
+        told = Explainer(read, self._cutter, results.corrected)
         hits = tuple(told.hit(hit, query.options.offset + rank) for rank, hit in enumerate(page, start=1))
         inside = {stage: ms for stage, ms in results.timings_ms.items() if stage not in (STAGE, "total")}
         timings = {**inside, STAGE: watch.seconds * 1000, "total": whole.seconds * 1000}
@@ -40,9 +41,13 @@ class Paged:
 class Explainer:
     """Says of a hit which words of the query stand where."""
 
-    def __init__(self, query: Query, cutter: Cutter) -> None:
-        self._terms = Terms.of(query.text, cutter)
-        written = forms(fold(query.text))
+    def __init__(self, query: Query, cutter: Cutter, corrections: Corrections | None = None) -> None:
+        text = corrected(query.text, corrections or {})
+        self._terms = Terms.of(text, cutter)
+        self._corrected = {
+            cutter.stem(meant.lower()): f"{typed} → {meant}" for typed, meant in (corrections or {}).items()
+        }
+        written = forms(fold(text))
         self._forms = Terms.of("\n".join(written), cutter) if written else None
         self._wording = Wording(query.phrases or ())
         self._shows = query.options.highlight
@@ -69,10 +74,13 @@ class Explainer:
         fields = {**head, **self._found(section=hit.chunk.section)}
         also = (self._forms, others) if self._forms is not None else None
         said = reasons(self._terms, text, matches, fields=fields, scores=hit.scores, forms=also)
+        if self._corrected:
+            there = {match.term for _, places in ((text, matches), *fields.values()) for match in places}
+            said = (*said, *(f"typed otherwise: {told}" for stem, told in self._corrected.items() if stem in there))
         if self._wording:
             lacking = self._wording.missing(text, record.title)
-            there = [phrase for phrase in self._wording.phrases if phrase not in lacking]
-            said = (*(f'exact words: "{phrase}"' for phrase in there), *said)
+            exact = [phrase for phrase in self._wording.phrases if phrase not in lacking]
+            said = (*(f'exact words: "{phrase}"' for phrase in exact), *said)
         marks = snippets(text, sorted({*matches, *others}) if others else matches) if self._shows else ()
         return replace(hit, rank=rank, reasons=(*said, *hit.reasons), highlights=marks)
 

@@ -32,6 +32,9 @@ PAIR_CHARS: Final = 2
 # Where a required term may stand.
 REQUIRED_IN: Final = ("words", "grams", "title")
 
+# Where a word stands that is known.
+KNOWN_IN: Final = ("words", "title")
+
 # Texts of heads that are cut together: they are short, and cutting one by one takes five times as long.
 HEADS: Final = 256
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from headwater.types import Chunk, Hit, Query, Record, Results, Span
 
 # Grows with every change of the fields below or of what they mean.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 # One of each, to know the type of every field by.
 _CHUNK: Final = Chunk(id=0, document_id="", span=Span(0, 0), text="")

@@ -15,6 +15,7 @@ from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
 from headwater.storage._lanes import (
     BOOSTS,
+    KNOWN_IN,
     LANE_WEIGHTS,
     LANES,
     REQUIRED_IN,
@@ -171,6 +172,14 @@ class MemoryTextIndex(_MemoryIndex[_Indexed]):
             return sum(token in entry.counts.get(field, ()) for entry in held.values())
 
         return best_score(question, chunks=len(held), containing=containing, k1=self._k1) if held else 0.0
+
+    def known(self, terms: Sequence[str]) -> dict[str, int]:
+        """Of these terms, those that a chunk holds in its text or title, and how many times over both."""
+        fields = [
+            entry.counts[field] for entry in self._visible.values() for field in KNOWN_IN if field in entry.counts
+        ]
+        counts = {term: sum(term in held for held in fields) for term in terms}
+        return {term: count for term, count in counts.items() if count}
 
 
 class MemoryVectorIndex(_MemoryIndex[Vector]):

@@ -9,6 +9,7 @@ Searches read what was last flushed, by anybody, in one moment of the database.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -20,6 +21,7 @@ from headwater.storage._cutting import Cutting
 from headwater.storage._lanes import (
     BOOSTS,
     FIELDS,
+    KNOWN_IN,
     LANE_WEIGHTS,
     LANES,
     Question,
@@ -45,6 +47,8 @@ MOST_KEPT: Final = 5_000
 REMOVED_AT_ONCE: Final = 128
 # Questions whose frequencies are remembered until the next refresh: a search asks for hits, then for the best score.
 KEPT_QUESTIONS: Final = 64
+# And words that it holds, for telling typos: those of a thousand questions.
+KEPT_WORDS: Final = 20_000
 # Where an index that was made anew took the old one's place in the very moment of a search, the search begins again,
 # so often at most.
 MOMENTS: Final = 10
@@ -81,6 +85,7 @@ class PostgresTextIndex(PostgresIndex[TextTables]):
         self._added, self._removed = Gathering(), set[int]()
         self._exists = False
         self._counted: dict[str, Counted] = {}
+        self._words: dict[str, int] = {}
 
     # ------------------------------------------------------------------------------------------------ writing
 
@@ -139,7 +144,7 @@ class PostgresTextIndex(PostgresIndex[TextTables]):
 
     def refresh(self) -> None:
         """See what was last flushed, by this process or another: searches do anyway."""
-        self._counted, self._exists = {}, False
+        self._counted, self._words, self._exists = {}, {}, False
 
     def tickets(self) -> Mapping[int, int]:
         """Every ticket it holds and how many chunks of it."""
@@ -171,6 +176,24 @@ class PostgresTextIndex(PostgresIndex[TextTables]):
         if not counted.chunks:
             return 0.0
         return best_score(question, chunks=counted.chunks, containing=counted.containing, k1=self._k1)
+
+    def known(self, terms: Sequence[str]) -> Mapping[str, int]:
+        """Of these terms, those that a chunk holds in its text or title, and how many do."""
+        if all(term in self._words for term in terms):
+            return {term: self._words[term] for term in terms}
+        keys = [(field, term) for term in dict.fromkeys(terms) for field in KNOWN_IN]
+
+        def counted(connection: Connection, _: Statistics) -> Counter[str]:
+            found = Counter[str]()
+            for place, count in self._tables.counts(connection, _asked(keys)).items():
+                found[keys[place - 1][1]] += count
+            return found
+
+        found = self._read(counted, Counter[str]())
+        if len(self._words) + len(found) > KEPT_WORDS:
+            self._words = {}
+        self._words.update(found)
+        return found
 
     def _count(self, question: Question, connection: Connection, statistics: Statistics) -> Counted:
         keys = keys_of(question, ())

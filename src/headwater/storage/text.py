@@ -29,6 +29,7 @@ from headwater.storage._cutting import TODAY, Cutting, Manner
 from headwater.storage._fresh import Fresh, Statistics, Terms
 from headwater.storage._lanes import (
     BOOSTS,
+    KNOWN_IN,
     LANE_WEIGHTS,
     LANES,
     Containing,
@@ -348,6 +349,19 @@ class TantivyIndex:
             index = self._statistics(searcher)
             chunks, containing = self._totals(index)
             return best_score(question, chunks=chunks, containing=containing, k1=TANTIVY_K1)
+
+    def known(self, terms: Sequence[str]) -> Mapping[str, int]:
+        """Of these terms, those that a chunk holds in its text or title, and how many do, removed ones among them."""
+        searcher = self._view()
+        if searcher is None:
+            return {}
+        with told(self.path):
+            # Past the memory of frequencies, which is for the terms of questions and not for hundreds of guesses.
+            counts = {
+                term: sum(searcher.doc_freq(field, term) + self._fresh.containing(field, term) for field in KNOWN_IN)
+                for term in terms
+            }
+        return {term: count for term, count in counts.items() if count}
 
     def _found(
         self, searcher: Any, question: Question, *, limit: int, selection: Selection, needed: Sequence[str]

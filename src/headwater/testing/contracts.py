@@ -200,6 +200,19 @@ class TextIndexContract:
         for odd in ("", " ", "?!", "\ud800", '"'):
             assert index.best_score(odd) >= 0.0
 
+    def test_words_that_are_known(self, index: TextIndex, shelf: Shelf) -> None:
+        assert dict(index.known(["heron"])) == {}, "an empty index knows no word"
+        self.fill(index, shelf.put(1, "heron one", "a heron and a river"), shelf.put(2, "a fox runs", title="Badgers"))
+        stems = [self.cutter.stem(word) for word in ("heron", "rivers", "badger", "walrus")]
+        assert dict(index.known([*stems, "", "?!", "run"])) == {"heron": 2, "river": 1, "badger": 1, "run": 1}
+        assert dict(index.known([])) == {}
+        assert dict(index.known(["heron", "heron"])) == {"heron": 2}
+        guesses = [f"{first}{second}heron" for first in "abcdefghij" for second in "abcdefghijklmnopqrst"]
+        assert dict(index.known([*guesses, "heron"])) == {"heron": 2}
+        index.remove([1])
+        make_visible(index)
+        assert "badger" in index.known(["badger"])
+
     def test_english_words_in_every_form(self, index: TextIndex, shelf: Shelf) -> None:
         self.fill(index, shelf.put(1, "Rivers were running"), shelf.put(2, "ＦＵＬＬ width"))
         assert self.found(index, "river runs") == [1]

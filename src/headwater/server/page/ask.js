@@ -391,6 +391,7 @@ class Ask {
       h("span.words", h("span.title", named(one)), place(one) ? h("span.soft", ` · ${place(one)}`) : null,
         one.support ? [" · ", support(one.support)] : null, h("span.quote", { lang: tongue(one.quote) }, tidy(one.quote) || one.quote))));
     return [
+      Object.entries(answer.corrected || {}).map(([typed, meant]) => h("p.note", t("corrected", { typed, meant }))),
       (answer.degraded || []).map((words) => h("p.note", worded(words))),
       citations.length ? h("p.soft.fine", t("model.by", { name: answer.model || t("model.none") })) : null,
       citations.length ? h("ol.sources", { "aria-label": t("sources") }, citations.map((one) => entry(one, `${one.marker}`))) : null,

@@ -197,6 +197,7 @@ class Search {
     return h("div.stack",
       h("p.soft.fine", this.counted(results), " · ", milliseconds(total), " · ", t(`mode.${results.mode_used}`)),
       results.fallback_reason ? h("p.note", t.has(`fallback.${results.fallback_reason}`) ? t(`fallback.${results.fallback_reason}`) : results.fallback_reason) : null,
+      Object.entries(results.corrected || {}).map(([typed, meant]) => h("p.note", t("corrected", { typed, meant }))),
       (results.degraded || []).map((one) => h("p.note", worded(one))),
       h("div.strip", { role: "img", "aria-label": `${t("search.times")}: ${timings.map(([name, value]) => `${words(name)} ${milliseconds(value)}`).join(", ")}`, vars: { length: longest ? `${Math.max(4, (total / longest) * 100)}%` : "100%" } },
         timings.map(([name, value]) => h("i", { title: `${words(name)} ${milliseconds(value)}`, vars: { share: `${(value / sum) * 100}%`, tone: tone(name) } }))),
