@@ -142,11 +142,9 @@ class HeadwaterStore:
         return self._found(query, "semantic", rare=rare)
 
     def _found(self, query: Query, mode: str, *, rare: bool) -> list[int]:
-        # As the others do it: two legs fused, nothing looked at again.
-        where = RARE if rare else ""
-        return self._numbers(
-            self.base.search(plain(query.text), mode=mode, top_n=TOP_N, where=where, options={"rerank": ""})
-        )
+        # As the others do it: two legs fused, nothing looked at again, and asked as it is: vectors are of these words.
+        where, options = RARE if rare else "", {"rerank": "", "typos": False}
+        return self._numbers(self.base.search(plain(query.text), mode=mode, top_n=TOP_N, where=where, options=options))
 
     def _numbers(self, results: Any) -> list[int]:
         return [int(hit.uri.rpartition("/")[2]) * self.corpus.per_document + hit.chunk.ordinal for hit in results]
