@@ -116,16 +116,17 @@ class KnowledgeBase(Contents):
         """Ranked passages. `options` are the settings of the `retrieve` section."""
         chosen = _options(options, mode=mode, top_n=top_n, offset=offset)
         query = self.query(text, where=where, collection=collection, options=chosen, archived=archived, folder=folder)
-        began, key, limit = perf_counter(), self._cache_key(query), query.options.deadline_seconds
+        began, config, limit = perf_counter(), self.config, query.options.deadline_seconds
+        generation, parts = self.catalog.generation(), self.parts
+        key = self._cache_key(query, generation)
         if key is not None and (known := self.results_cache.get(key, within_seconds=limit)) is not None:
             took = (perf_counter() - began) * 1000
             return replace(known, query=query, timings_ms={"cache": took, "total": took})
-        generation, parts = self.catalog.generation(), self.parts
         results = self._found(query, since=began)
         if self.parts is not parts:
             # A switch to another space in this moment: the filters spoke of one and the indexes of the other.
             return self._found(query, since=began)
-        if key is not None and results.generation == generation and key == self._cache_key(query):
+        if key is not None and results.generation == generation and self.config is config:
             self.results_cache.put(key, results)
         return results
 
@@ -141,11 +142,11 @@ class KnowledgeBase(Contents):
         results = compose(self.parts, asked.options).retrieve(asked) if found is None else found
         return results if asked is query else replace(results, query=query)
 
-    def _cache_key(self, query: Query) -> bytes | None:
+    def _cache_key(self, query: Query, generation: int) -> bytes | None:
         """Everything that the results depend on, in one key; None where they are not to be kept."""
         if query.options.cache_size < 1:
             return None
-        generation, space = self.catalog.generation(), self.space
+        space = self.space
         told = (*self._told_settings(), str(self.home), space.embedder, space.chunker, self._shaped_by)
         return key_of(query, generation=generation, space=space.id, settings=told)
 

@@ -17,7 +17,7 @@ from headwater.filters import ALL
 from headwater.protocols import TextIndex
 from headwater.selection import TICKET_BITS
 from headwater.storage._fresh import FILE
-from headwater.storage._ranking import make_schema
+from headwater.storage._ranking import DOUBTED_AFTER, make_schema
 from headwater.storage._text_folder import (
     FORMAT,
     FORMAT_ACCENTS,
@@ -455,3 +455,18 @@ class TestTantivyWithTheLastChangesBesideIt(TextIndexContract):
         self.fill(again, shelf.put(2, "heron"))
         assert mark.read_text("utf-8") == FORMAT_TWICE  # an older release must not read it without what is beside it
         assert self.found(again, "heron") == [1, 2]
+
+
+def test_a_field_that_nothing_is_in_is_asked_no_more_until_something_is(tmp_path: Path) -> None:
+    shelf = Shelf()
+    index = TantivyIndex(tmp_path / "index", select=shelf.select, cutter=Cutter(), heap_mb=15, fresh_share=0)
+    index.add(shelf.put(1, "the weir at the mill"))
+    make_visible(index)
+    for number in range(2 * DOUBTED_AFTER):
+        assert index.search(f"word{number}", 10, ALL) == []
+    learned = index._learned
+    assert learned is not None and "title" in learned._empty and not learned._empty & {"words", "grams", "codes"}
+    index.add(shelf.put(2, "a mill", title="heron"))
+    make_visible(index)
+    assert ids_of(index.search("heron", 10, ALL)) == [2 << TICKET_BITS]
+    index.close()

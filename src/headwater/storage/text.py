@@ -43,7 +43,7 @@ from headwater.storage._lanes import (
     with_defaults,
     worth,
 )
-from headwater.storage._ranking import ids_of, in_order, mean_length, query_of, ranked, with_all
+from headwater.storage._ranking import Learned, ids_of, in_order, query_of, ranked, with_all
 from headwater.storage._text_folder import TextFolder, told
 from headwater.tokens import Cutter, Pairs
 from headwater.types import Chunk, Document, Scored
@@ -55,9 +55,6 @@ TANTIVY_B: Final = 0.75
 # are as good as those of both, and that reading them takes 40 ms at most when a home is opened.
 FRESH_SHARE: Final = 0.01
 MAX_FRESH: Final = 500
-
-# Terms whose frequencies are remembered: the words of a thousand questions.
-KEPT_FREQUENCIES: Final = 20_000
 
 # tantivy merges eight segments of a layer, of which the lowest ends at 10,000 chunks; 2,000 chunks take 0.2 s.
 MERGE_AT: Final = 8
@@ -101,8 +98,7 @@ class TantivyIndex:
         self._heap_bytes, self._threads = heap_mb * 1_000_000, threads
         self._fresh, self._fresh_share = Fresh(self.path), fresh_share
         self._folder = TextFolder(self.path)
-        # Of a searcher: the mean lengths of fields, and how many chunks hold a term.
-        self._of_searcher: tuple[Any, dict[str, float], dict[tuple[str, str], int]] = (None, {}, {})
+        self._learned: Learned | None = None
         self._asked: tuple[str, Manner, Question] | None = None  # the last one
         self._uncommitted = False
         self._cutting = Cutting(cutter)
@@ -414,27 +410,14 @@ class TantivyIndex:
         return chunks, containing
 
     def _statistics(self, searcher: Any) -> Statistics:
-        if self._of_searcher[0] is not searcher:
-            self._of_searcher = (searcher, {}, {})
-        _, means, frequencies = self._of_searcher
+        learned = self._learned
+        if learned is None or learned.searcher is not searcher:
+            learned = self._learned = Learned(self._folder.schema, searcher)
 
         def mean(field: str) -> float:
-            if field not in means:
-                means[field] = mean_length(self._folder.schema, searcher, field, self._fresh.tokens(field))
-            return means[field]
+            return learned.mean(field, self._fresh.tokens(field))
 
-        def containing(field: str, token: str) -> int:
-            key = field, token
-            found = frequencies.get(key)
-            if found is None:
-                if len(frequencies) >= KEPT_FREQUENCIES:
-                    frequencies.clear()
-                # It counts what was removed as well.
-                found = frequencies[key] = min(chunks, int(searcher.doc_freq(*key)))
-            return found
-
-        chunks = int(searcher.num_docs)
-        return Statistics(chunks, containing, mean)
+        return Statistics(learned.chunks, learned.containing, mean)
 
 
 def _row(id: int, terms: Terms) -> Any:
