@@ -19,7 +19,7 @@ import numpy as np
 from headwater.asked import Wording
 from headwater.errors import BackendError
 from headwater.filters import Filter, In, conjoin
-from headwater.fuse import LEGS, Leg, covered, fuse, normalised, ranks
+from headwater.fuse import LEGS, Leg, covered, fuse, in_order, normalised, ranks
 from headwater.protocols import Catalog, Embedder, Reranker, Retriever, Rewriter, TextIndex, VectorIndex
 from headwater.stages._request import Pace, check, understood
 from headwater.stages._under_way import Beside, Clock, Company, Freshness
@@ -207,7 +207,7 @@ class _Run:
             every = self.options.threshold is not None or self.parts.trace is not None
             scores = self._scores(fused, rankings, fused) if every else {}
             allowed = self._above_threshold(scores) if every else fused
-            order = sorted(allowed, key=lambda id: (-own[id], places[id]))
+            order = in_order(allowed, own, places)
             page = order[self.options.offset : self.options.offset + self.options.top_n]
             scores = scores or self._scores(page, rankings, fused)
         hits, missing = self._hits(page, own, scores, {leg: ranks(ranking) for leg, ranking in rankings.items()})

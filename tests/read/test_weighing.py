@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headwater import config as settings
 from headwater.build import open_home
 from headwater.errors import UsageError
-from headwater.fuse import Leg, covered, fuse
+from headwater.fuse import Leg, covered, fuse, in_order
 from headwater.home import weighed
 from headwater.models.known import TRANSFORMER, TRANSFORMER_MEANING
 from headwater.types import Document, Matrix, Scored
@@ -98,3 +98,10 @@ def test_the_settings_tell_where_the_weights_come_from(tmp_path: Path) -> None:
 def test_a_share_that_is_none_is_refused(tmp_path: Path, wrong: float) -> None:
     with open_home(tmp_path) as kb, pytest.raises(UsageError, match="chance_coverage"):
         kb.search("words", options={"chance_coverage": wrong})
+
+
+@given(st.dictionaries(st.integers(), st.tuples(st.sampled_from([0.1, 0.2, 0.3]), st.integers()), max_size=20))
+def test_the_order_is_by_score_and_then_by_place(found: dict[int, tuple[float, int]]) -> None:
+    scores = {id: score for id, (score, _) in found.items()}
+    places = {id: (place, id) for id, (_, place) in found.items()}
+    assert in_order(found, scores, places) == sorted(found, key=lambda id: (-scores[id], places[id]))
