@@ -60,9 +60,9 @@ SLICE_CHUNKS = 128
 # seconds for most, and enough that the requests of a remote one overlap.
 EMBED_TEXTS = 256
 # What `repr` tells of a document without its text, in a third of the time.
-_TOLD = [one.name for one in fields(Document) if one.name != "text"]
-_ABOUT = f"Document({', '.join(f'{one.name}=%r' for one in fields(Document))})".replace("text=%r", "text=''")
-_told_of = attrgetter(*_TOLD)
+_NAMES = [one.name for one in fields(Document)]
+_ABOUT = "Document(" + ", ".join("text=''" if name == "text" else f"{name}=%r" for name in _NAMES) + ")"
+_told_of = attrgetter(*(name for name in _NAMES if name != "text"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from headwater.types import Chunk, Matrix, Span, stacked
+from headwater import indexer
+from headwater.types import Chunk, Document, Matrix, Span, stacked
 
 
 def test_a_numbered_chunk_differs_in_its_numbers_only() -> None:
@@ -44,3 +45,8 @@ def test_parts_of_a_matrix_that_are_all_of_it_are_that_matrix() -> None:
 )
 def test_any_other_parts_are_put_together(parts: list[Matrix]) -> None:
     assert stacked(parts).tolist() == np.concatenate(parts).tolist()
+
+
+def test_what_a_program_says_of_a_document_is_hashed_as_ever() -> None:
+    said = Document(uri="a %r", text="long", title="it's", tags=("x", "y"), meta={"k": 1, "z": "%s"}, problems=("p",))
+    assert indexer._ABOUT % indexer._told_of(said) == repr(replace(said, text=""))
