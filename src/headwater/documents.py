@@ -200,12 +200,14 @@ class Chunk:
     @property
     def searchable_text(self) -> str:
         """What the indexes see: what is told and the words, without the marks, which only dilute both."""
+        if not self.index_text:
+            return self.text
         before, between, after = META_MARKS
         if self.index_text.startswith(before) and self.index_text.endswith(after):
             told, marked, words = self.index_text[len(before) : -len(after)].partition(between)
             if marked:
                 return f"{told}\n{words}"
-        return self.index_text or self.text
+        return self.index_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,16 @@
 
 The order is the whole proof:
   1. indexes.add, flush    a crash leaves ids the catalog does not know: invisible; the change is still open
-  2. catalog.commit        one transaction: the new chunks are the truth, the old ticket is dead, the change is closed
+  2. catalog.commit        one transaction: the new chunks are the truth, the old ticket is dead, the change is closed;
+                           what it writes may be written before, and it ends after
   3. indexes.remove(dead)  with the next flush; late or twice it is harmless, for a ticket is never used again
-While a batch goes into the indexes the next one is prepared (`prepare`) and embedded and the one before is committed.
+While a batch goes into the indexes the next one is prepared (`prepare`) and embedded and the one before is committed
+(`relay`).
 One indexer per home: the caller holds its lock.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from operator import attrgetter
@@ -21,6 +23,7 @@ from headwater.errors import BackendError, SourceError
 from headwater.garbage import seldom_looked_for
 from headwater.prepare import Preparation, Stages, Unwanted, labels_digest
 from headwater.protocols import Catalog, Chunker, Embedder, Parser, TextIndex, VectorIndex
+from headwater.relay import Turn, relay
 from headwater.selection import MAX_CHUNKS, TICKET_BITS
 from headwater.types import (
     Blob,
@@ -51,8 +54,6 @@ BATCH_SECONDS = 5.0
 WORTH_STORING = 100
 # Documents whose tickets are drawn in one transaction, which has to wait for a commit under way.
 DRAW = 20_000
-# While a batch is being prepared, somebody who waits is told this often how far it is.
-TELL_SECONDS = 0.5
 # Where searches are to come first, so many chunks go into the text index at a time: a search that wants to see what was
 # just stored waits for one such slice, some hundredths of a second, and not for a batch.
 SLICE_CHUNKS = 128
@@ -63,6 +64,10 @@ EMBED_TEXTS = 256
 _NAMES = [one.name for one in fields(Document)]
 _ABOUT = "Document(" + ", ".join("text=''" if name == "text" else f"{name}=%r" for name in _NAMES) + ")"
 _told_of = attrgetter(*(name for name in _NAMES if name != "text"))
+
+
+# What the indexes hold: versions, changes that needed no work, and tickets that were removed.
+_Stored = tuple[list[Version], list[Change], list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,38 +204,30 @@ class Indexer:
         total: int,
         on_progress: Callable[[Progress], None] | None,
     ) -> int:
-        """Three batches are under way at a time: one being prepared, one in the indexes, one in the catalog."""
-        batches = self._batches(versions)
-        stored: Future[None] | None = None
-        with (
-            ThreadPoolExecutor(1, thread_name_prefix="headwater-prepare") as ahead,
-            ThreadPoolExecutor(1, thread_name_prefix="headwater-commit") as behind,
-            self._prepare.halting(),
-            seldom_looked_for(),
-        ):
-            upcoming = ahead.submit(next, batches, None)
-            while True:
-                while on_progress is not None and wait([upcoming], TELL_SECONDS).not_done:
-                    on_progress(self._progress(done, total))
-                if (batch := upcoming.result()) is None:
-                    break
-                upcoming = ahead.submit(next, batches, None)
-                ready, unchanged = batch
-                uri = next((change.uri for change in (*(one.change for one in ready[-1:]), *unchanged[-1:])), "")
-                if on_progress is not None:
-                    on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
-                ready = self._prepare.wanted(ready)  # from here on it is too late to stop them
-                dead = self.catalog.dead()
-                self.store_in_indexes(ready, dead)
-                if stored is not None:
-                    stored.result()
-                stored = behind.submit(self._commit, ready, unchanged, dead)
-                done += len(ready) + len(unchanged)
-                self._chunks += sum(len(version.chunks) for version in ready)
-                if on_progress is not None:
-                    on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
-            if stored is not None:
-                stored.result()
+        """Take all of it through the indexes into the catalog, batch by batch."""
+
+        def store(batch: tuple[list[Version], list[Change]], turn: Turn[_Stored]) -> None:
+            nonlocal done
+            ready, unchanged = batch
+            uri = next((change.uri for change in (*(one.change for one in ready[-1:]), *unchanged[-1:])), "")
+            if on_progress is not None:
+                on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
+            ready = self._prepare.wanted(ready)  # from here on it is too late to stop them
+            dead = self.catalog.dead()
+            self.store_in_indexes(ready, dead, fed=lambda: turn.fed((ready, unchanged, dead)))
+            turn.durable()
+            done += len(ready) + len(unchanged)
+            self._chunks += sum(len(version.chunks) for version in ready)
+            if on_progress is not None:
+                on_progress(replace(self._progress(done, total), uri=uri, stage="store"))
+
+        def tell() -> None:
+            assert on_progress is not None
+            on_progress(self._progress(done, total))
+
+        with seldom_looked_for():
+            batches, waiting = self._batches(versions), tell if on_progress is not None else None
+            relay(batches, store=store, commit=self._commit, halt=self._prepare.halt, tell=waiting)
         return done
 
     def _progress(self, done: int, total: int) -> Progress:
@@ -344,21 +341,25 @@ class Indexer:
         if not np.isfinite(vectors).all():
             raise BackendError(f"the embedder {self.embedder.fingerprint!r} gave numbers that are not finite")
 
-    def _commit(self, versions: Sequence[Version], unchanged: Sequence[Change], dead: Sequence[int]) -> None:
-        """The indexes hold all of it durably: make it the truth."""
+    def _commit(self, stored: _Stored, durable: Callable[[], None]) -> None:
+        """Make it the truth once the indexes hold all of it durably."""
+        versions, unchanged, dead = stored
         with self.stages.timed("catalog"):
             if versions:
                 since = perf_counter()
-                self.catalog.commit(versions)
+                self.catalog.commit(versions, until=durable)
                 self._prepare.note_parts(versions)
                 self._rested(since)
+            durable()
             if unchanged:
                 self.catalog.close(unchanged)
             if dead:
                 self.catalog.buried(dead)
 
-    def store_in_indexes(self, versions: Sequence[Version], dead: Sequence[int]) -> None:
-        """Put the chunks into both indexes durably, and remove what is dead."""
+    def store_in_indexes(
+        self, versions: Sequence[Version], dead: Sequence[int], *, fed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Put the chunks into both indexes durably, and remove what is dead. `fed` is called when the text index is."""
         slices: list[list[tuple[Chunk, Document]]] = [[]]
         for version in versions:
             if version.document is not None:
@@ -366,6 +367,7 @@ class Indexer:
                     slices.append([])
                 slices[-1].extend((chunk, version.document) for chunk in version.indexed)
         if not slices[0] and not dead:
+            fed()
             return
         with ThreadPoolExecutor(1, thread_name_prefix="headwater-vectors") as beside:
             vectors = beside.submit(self._store_vectors, versions, dead)
@@ -375,6 +377,7 @@ class Indexer:
                 for some in slices:
                     self.text.add(some)
                     since = self._rested(since)
+                fed()
                 self.text.flush()
             vectors.result()
 

@@ -8,7 +8,6 @@ import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from time import perf_counter
@@ -135,14 +134,9 @@ class Preparation:
         self.count, self.halted = 0, False
         self._queued.clear()
 
-    @contextmanager
-    def halting(self) -> Iterator[None]:
-        """Whatever breaks off this block ends what is prepared meanwhile, as soon as it can be."""
-        try:
-            yield
-        except BaseException:
-            self.halted = True
-            raise
+    def halt(self) -> None:
+        """The run is broken off: what is prepared meanwhile ends as soon as it can."""
+        self.halted = True
 
     def versions(self, changes: Iterable[Change]) -> Iterator[Version | Change]:
         """What each change makes of its document, in order, some of them parsed ahead of their turn.

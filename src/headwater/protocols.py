@@ -5,7 +5,7 @@ Every protocol here has a contract suite of the same name in `headwater.testing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from headwater.filters import Filter
@@ -163,11 +163,12 @@ class Catalog(Protocol):
         ...
 
     # -- versions
-    def commit(self, versions: Sequence[Version]) -> None:
+    def commit(self, versions: Sequence[Version], *, until: Callable[[], None] = lambda: None) -> None:
         """In one transaction make each version its document's only one and close its change.
 
         A version whose document already has a higher ticket changes nothing. A version that failed keeps the
-        earlier chunks alive and records the reason. What is no longer alive is listed by `dead`.
+        earlier chunks alive and records the reason. What is no longer alive is listed by `dead`. `until` is called
+        before any of it can be seen, and may wait: what it raises takes all of it back.
         """
         ...
 

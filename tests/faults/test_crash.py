@@ -166,7 +166,7 @@ def test_an_older_ticket_never_overwrites_a_newer_one(make: Callable[[Path], Sto
     older = indexer.embedded([indexer._version(first)])
     for versions in (newer, older):
         indexer.store_in_indexes(versions, [])
-        indexer._commit(versions, [], [])
+        indexer._commit((versions, [], []), lambda: None)
     assert stores.found() == expected(V2)
     indexer.sweep()
     assert stores.found() == expected(V2)

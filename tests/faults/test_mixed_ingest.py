@@ -51,12 +51,15 @@ def check_all_there(home: Path, written: dict[int, Path]) -> None:
 
 def killed_and_resumed(tmp_path: Path, *, files: int, kills: int) -> None:
     written = write_mixed(tmp_path / "files", files)
+    began = time.monotonic()
+    assert started(tmp_path / "files", tmp_path / "whole").wait() == 0
+    whole = time.monotonic() - began
     home, chosen = tmp_path / "kb", random.Random(7)
     hit = 0
     for _ in range(4 * kills):
         running = started(tmp_path / "files", home)
         try:
-            running.wait(chosen.uniform(0.6, 2.5))
+            running.wait(chosen.uniform(0.3, 0.9) * whole)
         except subprocess.TimeoutExpired:
             running.kill()
             hit += 1

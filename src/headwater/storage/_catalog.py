@@ -247,12 +247,12 @@ class SqlCatalog(_texts.Texts):
 
     # ---------------------------------------------------------------------------------------- versions
 
-    def commit(self, versions: Sequence[Version]) -> None:
+    def commit(self, versions: Sequence[Version], *, until: Callable[[], None] = lambda: None) -> None:
         """In one transaction make each version its document's only one and close its change.
 
         A version whose document already has a higher ticket changes nothing. A failed one keeps the earlier version
         alive with its stamp and hash, so that the next scan tries again, and records the reason. An empty one
-        replaces the earlier version: that text is gone.
+        replaces the earlier version: that text is gone. `until` is called before the transaction ends.
         """
         if not versions:
             return
@@ -261,6 +261,7 @@ class SqlCatalog(_texts.Texts):
         assert space is not None  # or the check had raised
         with self._database.writing(on_failure=self._numbers.forget) as db:
             self._work(db, space).apply(versions)
+            until()
 
     def _work(self, db: Connection, space: Space) -> Commit:
         return Commit(db, space=space, numbers=self._numbers, now=self._now(), idle_vectors=self._idle_vectors)

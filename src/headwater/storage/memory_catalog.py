@@ -239,11 +239,12 @@ class MemoryCatalog:
 
     # ---------------------------------------------------------------------------------------- versions
 
-    def commit(self, versions: Sequence[Version]) -> None:
+    def commit(self, versions: Sequence[Version], *, until: Callable[[], None] = lambda: None) -> None:
         """Make each version its document's only one and close its change, all or nothing."""
         if not versions:
             return
         check_versions(versions, self.space())
+        until()
         with self._lock:
             now = self._now()
             self._generation += 1

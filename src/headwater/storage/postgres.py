@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from headwater.storage._postgres_database import Pool, PostgresDatabase
 from headwater.storage._postgres_schema import TABLES, prepare
 from headwater.storage.postgres_lock import PostgresLock
 from headwater.storage.scrub import LEFT_BEHIND
+from headwater.types import Version
 
 _VARIABLE: Final = "env:"
 
@@ -56,6 +57,12 @@ class PostgresCatalog(SqlCatalog):
         )
         with self._database.reading() as db:
             return list(db.execute(sql, (self._pool.schema,)).fetchone())
+
+    def commit(self, versions: Sequence[Version], *, until: Callable[[], None] = lambda: None) -> None:
+        """As any catalog. It waits first: the indexes may be in the same database and wait for this transaction."""
+        if versions:
+            until()
+        super().commit(versions)
 
     def lock(self, name: str) -> PostgresLock:
         """A lock that one process can hold, on whatever machine it runs."""

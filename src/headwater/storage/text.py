@@ -25,7 +25,7 @@ import tantivy
 from headwater.errors import BackendError, HomeDamaged, SettingError, UsageError
 from headwater.filters import Filter
 from headwater.selection import TICKET_BITS, Selection
-from headwater.storage._cutting import TODAY, Cutting, Manner
+from headwater.storage._cutting import TODAY, Cutting, Lanes, Manner
 from headwater.storage._fresh import Fresh, Statistics, Terms
 from headwater.storage._lanes import (
     BOOSTS,
@@ -117,12 +117,12 @@ class TantivyIndex:
             return
         with self._lock:
             if len(chunks) <= self._room():
-                self._fresh.add(dict(self._cut(chunks)))
+                self._fresh.add({id: {**head, **_told(lanes)} for id, head, lanes in self._cut(chunks)})
                 return
             with self._writing() as writer:
                 self._delete(writer, {chunk.id >> TICKET_BITS for chunk, _ in chunks})
-                for id, terms in self._cut(chunks):
-                    writer.add_document(_row(id, terms))
+                for id, head, lanes in self._cut(chunks):
+                    writer.add_document(_row(id, head, lanes))
                 self._added += len(chunks)
 
     def expect(self, texts: Sequence[str]) -> None:
@@ -217,19 +217,15 @@ class TantivyIndex:
         # By a query and not by terms: tantivy 0.27 makes a term of the wrong type of an unsigned number.
         writer.delete_documents_by_query(tantivy.Query.term_set_query(self._folder.schema, "ticket", sorted(tickets)))
 
-    def _cut(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[tuple[int, Terms]]:
+    def _cut(self, chunks: Sequence[tuple[Chunk, Document]]) -> Iterator[tuple[int, Terms, Lanes]]:
         """Chunk by chunk as the texts are cut, so that tantivy's own thread has work meanwhile."""
         documents = {chunk.id >> TICKET_BITS: document for chunk, document in chunks}
         heads = dict(zip(documents, head_terms(list(documents.values()), self._its_cutter), strict=True))
         texts = [chunk.searchable_text for chunk, _ in chunks]
         for start, slice_of_lanes in self._cutting.slices(texts, self._folder.manner):
-            pairs = chunks[start : start + len(slice_of_lanes)]
-            for lanes, (chunk, _) in zip(slice_of_lanes, pairs, strict=True):
-                terms = dict(heads[chunk.id >> TICKET_BITS])
-                for lane, joined in zip(LANES, lanes, strict=True):
-                    if joined and not joined.isspace():
-                        terms[lane] = joined
-                yield chunk.id, terms
+            for place, lanes in enumerate(slice_of_lanes, start):
+                id = chunks[place][0].id
+                yield id, heads[id >> TICKET_BITS], lanes
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
@@ -420,10 +416,18 @@ class TantivyIndex:
         return Statistics(learned.chunks, learned.containing, mean)
 
 
-def _row(id: int, terms: Terms) -> Any:
+def _told(lanes: Lanes) -> Terms:
+    """By field; those with nothing in them are left out."""
+    return {lane: joined for lane, joined in zip(LANES, lanes, strict=True) if joined and not joined.isspace()}
+
+
+def _row(id: int, terms: Terms, lanes: Lanes = ("", "", "")) -> Any:
     row = tantivy.Document()
     row.add_unsigned("id", id)
     row.add_unsigned("ticket", id >> TICKET_BITS)
     for field, joined in terms.items():
         row.add_text(field, joined)
+    for lane, joined in zip(LANES, lanes, strict=True):
+        if joined and not joined.isspace():
+            row.add_text(lane, joined)
     return row

@@ -233,6 +233,39 @@ class CatalogContract(CatalogReadingContract, CatalogSpacesContract):
         assert catalog.tickets() == {late.ticket: 1, both[1].ticket: 1}
         assert catalog.dead() == [early.ticket, both[0].ticket]
 
+    def test_nothing_is_seen_before_what_a_commit_waits_for(self, catalog: Catalog) -> None:
+        self.add(catalog, "u", "before")
+        [change] = catalog.draw([put("u")])
+        seen = []
+
+        def stored() -> str:
+            document = catalog.document(named(change))
+            return document.text if document is not None else ""
+
+        def until() -> None:
+            seen.append((stored(), catalog.generation(), dict(catalog.tickets())))
+
+        before = catalog.generation(), dict(catalog.tickets())
+        catalog.commit([made(change, "after")], until=until)
+        assert seen == [("before", *before)], "it is asked once"
+        assert stored() == "after" and catalog.tickets() == {change.ticket: 1}
+
+    def test_a_commit_that_waits_in_vain_is_taken_back(self, catalog: Catalog) -> None:
+        self.add(catalog, "u", "before")
+        catalog.enqueue([put("u")])
+        [change] = catalog.claim(1)
+        before = catalog.generation(), dict(catalog.tickets())
+
+        def until() -> None:
+            raise OSError("not durable")
+
+        with pytest.raises(OSError, match="not durable"):
+            catalog.commit([made(change, "after")], until=until)
+        assert catalog.pending() == 1
+        assert (catalog.generation(), dict(catalog.tickets())) == before
+        catalog.commit([made(change, "after")])
+        assert catalog.pending() == 0 and catalog.tickets() == {change.ticket: 1}
+
     def test_committing_again_changes_nothing(self, catalog: Catalog) -> None:
         [change] = catalog.draw([put("u")])
         catalog.commit([made(change, "text")])
