@@ -234,11 +234,12 @@ SITEMAP = """<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas
 
 def test_feeds_of_every_kind() -> None:
     base = "https://a.example"
-    (high, gone), more = feed.read_entries(RSS.format(base).encode(), base)
-    assert more == [] and feed.recognised(RSS.encode()) == "rss"
+    listed = feed.read_entries(RSS.format(base).encode(), base)
+    high, gone = listed.entries
+    assert (listed.sitemaps, listed.fault) == ((), "") and feed.recognised(RSS.encode()) == "rss"
     assert (high.url, high.title, high.summary) == (f"{base}/high", "High & low", "The level rose")
     assert (high.tags, gone.url, gone.updated) == (("water",), f"{base}/gone", "")
-    [entry], _ = feed.read_entries(ATOM.format(base).encode(), base)
+    [entry] = feed.read_entries(ATOM.format(base).encode(), base).entries
     assert (entry.url, entry.tags, entry.updated) == (f"{base}/high", ("water",), "2025-10-01T10:00:00Z")
     assert feed.recognised(ATOM.encode()) == "feed"
     assert feed.recognised(b"\xef\xbb\xbf" + SITEMAP.encode()) == "urlset"
@@ -363,6 +364,88 @@ def test_a_broken_sitemap_takes_nothing_from_the_others(
     site.pages["/two.xml"] = answer
     report = kb.add(site.url("/sitemap.xml"), prune=True)
     assert (report.removed, report.missing, len(report.failed)) == (0, (), 1) and len(kb.documents()) == 3
+
+
+def test_a_sitemap_is_read_up_to_where_it_was_cut() -> None:
+    urls = [f"https://a.example/{name}?a=1&amp;b=2" for name in ("one", "two")]
+    entries = "".join(f"<url>\n<loc>{url}</loc><lastmod>2025-10-01</lastmod></url><!-- - -->" for url in urls)
+    data = SITEMAP.format(entries).encode()
+    plain = [url.replace("&amp;", "&") for url in urls]
+    for end in range(data.index(b"<url>"), len(data)):
+        listed = feed.read_entries(data[:end], "https://a.example/s.xml")
+        # Half of an address would be another address.
+        assert [entry.url for entry in listed.entries] == plain[: data[:end].count(b"</url>")], data[:end]
+        assert "https://a.example/s.xml was cut (" in listed.fault
+    for whole in (data, b"\n" + data, data.decode().replace("UTF-8", "UTF-16").encode("utf-16")):
+        listed = feed.read_entries(whole, "https://a.example/s.xml")
+        assert ([entry.url for entry in listed.entries], listed.fault) == (plain, "")
+
+
+@pytest.mark.parametrize("through_an_index", [False, True])
+def test_nothing_is_pruned_for_a_sitemap_that_was_cut(
+    kb: headwater.KnowledgeBase, site: Site, through_an_index: bool
+) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("new", "one", "two", "three")]
+    rows = [f"<url><loc>{url}</loc></url>" for url in urls]
+    given = site.url("/index.xml" if through_an_index else "/sitemap.xml")
+    site.pages["/index.xml"] = Page(
+        f"<sitemapindex><sitemap><loc>{site.url('/sitemap.xml')}</loc></sitemap></sitemapindex>".encode()
+    )
+    site.pages["/sitemap.xml"] = Page(SITEMAP.format("".join(rows[1:])).encode())
+    assert kb.add(given).added == 3
+    whole = SITEMAP.format("".join(rows)).encode()
+    site.pages["/sitemap.xml"] = Page(whole[: whole.index(b"/two<") + 3])
+    site.asked.clear()
+    for dry_run in (True, False):
+        report = kb.add(given, prune=True, dry_run=dry_run)
+        assert (report.added, report.removed, report.missing) == (1, 0, ())
+        [failure] = report.failed
+        assert failure.uri == site.url("/sitemap.xml")
+        assert "was cut" in failure.reason and "no page counts as gone" in failure.reason
+    assert "/new" in site.paths() and "/tw" not in site.paths()
+    assert {record.uri for record in kb.documents()} == set(urls)
+    site.pages["/sitemap.xml"] = Page(SITEMAP.format("".join(rows[:2])).encode())
+    report = kb.add(given, prune=True)
+    assert (report.removed, report.failed) == (2, ())
+
+
+def test_nothing_is_pruned_for_a_list_of_sitemaps_that_was_cut(kb: headwater.KnowledgeBase, site: Site) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("one", "two")]
+    for url in urls:
+        site.pages[url.removeprefix(site.url("")) + ".xml"] = Page(
+            SITEMAP.format(f"<url><loc>{url}</loc></url>").encode()
+        )
+    parts = "".join(f"<sitemap><loc>{url}.xml</loc></sitemap>" for url in urls)
+    index = f"<sitemapindex>{parts}</sitemapindex>".encode()
+    site.pages["/sitemap.xml"] = Page(index)
+    assert kb.add(site.url("/sitemap.xml")).added == 2
+    site.pages["/sitemap.xml"] = Page(index[: index.index(b"/two.xml") + 6])
+    report = kb.add(site.url("/sitemap.xml"), prune=True)
+    assert (report.unchanged, report.removed, report.missing) == (1, 0, ())
+    assert [failure.uri for failure in report.failed] == [site.url("/sitemap.xml")]
+
+
+def test_nothing_is_pruned_for_a_sitemap_that_is_broken_inside(kb: headwater.KnowledgeBase, site: Site) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("one", "two", "new")]
+    rows = [f"<url><loc>{url}</loc></url>" for url in urls]
+    site.pages["/sitemap.xml"] = Page(SITEMAP.format("".join(rows[:2])).encode())
+    assert kb.add(site.url("/sitemap.xml")).added == 2
+    # An ampersand as people type it: this address cannot be read as it is meant, the next one can.
+    wrong = rows[1].replace("/two", "/two?a=1&b=2")
+    site.pages["/sitemap.xml"] = Page(SITEMAP.format(wrong + rows[2]).encode())
+    report = kb.add(site.url("/sitemap.xml"), prune=True)
+    assert (report.removed, report.missing) == (0, ())
+    assert set(urls) <= {record.uri for record in kb.documents()}
+    assert [failure.uri for failure in report.failed] == [site.url("/sitemap.xml")]
+    assert "is broken" in report.failed[0].reason
+
+
+def test_a_feed_that_was_cut_is_read_and_no_failure(site: Site) -> None:
+    data = RSS.format(site.url("")).encode()
+    cut = data[: data.index(b"/gone") + 3]
+    source = feed.FeedSource(site.url("/f.xml"), read=lambda uri: Blob(uri=uri, data=cut))
+    assert [change.uri for change in source.scan()] == [site.url("/high")]
+    assert (source.failures, source.is_whole) == ([], False)
 
 
 def test_a_broken_sitemap_is_told_on_the_command_line(tmp_path: Path, site: Site) -> None:

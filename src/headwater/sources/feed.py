@@ -28,12 +28,19 @@ MAX_DEPTH: Final = 3
 HEAD_BYTES: Final = 4096
 # So many bytes a sitemap may have when it is unpacked; many sites keep theirs as sitemap.xml.gz.
 MAX_UNPACKED_BYTES: Final = 52_428_800
-_KINDS: Final = ("rss", "feed", "rdf", "urlset", "sitemapindex")
+_SITEMAPS: Final = ("urlset", "sitemapindex")
+# What an entry is called, by the root.
+_ENTRIES: Final = {
+    "urlset": ("url",),
+    "sitemapindex": ("sitemap",),
+    **dict.fromkeys(("rss", "feed", "rdf"), ("item", "entry")),
+}
 _PACKED: Final = b"\x1f\x8b"
 _ROOT: Final = re.compile(
     rb"\A\s*(?:<\?[^>]*\?>\s*|<!--.*?-->\s*|<!DOCTYPE[^>\[]*>\s*)*<(?:[\w.-]+:)?(rss|feed|rdf|urlset|sitemapindex)[\s>]",
     re.IGNORECASE | re.DOTALL,
 )
+_ROOT_END: Final = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|urlset|sitemapindex)\s*>", re.IGNORECASE)
 _TAGS: Final = re.compile(r"<[^>]*>")
 _SUMMARY_CHARS: Final = 2000
 _NO_LABELS: Final = Labels()
@@ -50,24 +57,46 @@ class Entry:
     tags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What a feed or a sitemap names: pages, or other sitemaps. `fault` says in words why that may not be all."""
+
+    entries: tuple[Entry, ...] = ()
+    sitemaps: tuple[str, ...] = ()
+    fault: str = ""
+
+
 def recognised(data: bytes) -> str:
     """rss, feed (Atom), rdf, urlset or sitemapindex; empty for anything else."""
     found = _ROOT.match(_unpacked(data, HEAD_BYTES)[:HEAD_BYTES].removeprefix(b"\xef\xbb\xbf"))
     return found[1].decode().lower() if found else ""
 
 
-def read_entries(data: bytes, base: str) -> tuple[list[Entry], list[str]]:
-    """The pages that it names, and the sitemaps, if it is a list of those; SourceError for what is neither."""
-    root = _tree(data, base)
-    if _name(root) not in _KINDS:
-        raise SourceError(f"{base} is no feed that can be read: it begins with <{_name(root)}>; check the address")
-    if _name(root) == "sitemapindex":
-        return [], [_child(one, "loc") for one in root if _name(one) == "sitemap"][:MAX_FILES]
-    if _name(root) == "urlset":
-        listed = [one for one in root if _name(one) == "url"]
-        return [Entry(url=_child(one, "loc"), updated=_child(one, "lastmod")) for one in listed][:MAX_ENTRIES], []
-    entries = [one for one in root.iter() if _name(one) in ("item", "entry")]
-    return [_entry(one, base) for one in entries[:MAX_ENTRIES]], []
+def read_entries(data: bytes, base: str) -> Listed:
+    """What it names, as far as it can be read; SourceError for what is neither a feed nor a sitemap."""
+    text = _unpacked(data, MAX_UNPACKED_BYTES, whole=True)
+    root, wrong = _tree(text, base)
+    kind = _name(root)
+    if kind not in _ENTRIES:
+        raise SourceError(f"{base} is no feed that can be read: it begins with <{kind}>; check the address")
+    listed = [one for one in (root if kind in _SITEMAPS else root.iter()) if _name(one) in _ENTRIES[kind]]
+    fault = ""
+    if wrong:
+        plain = text.replace(b"\0", b"")  # of UTF-16 the letters
+        cut = _ROOT_END.search(plain) is None
+        if cut and _is_open(plain, _ENTRIES[kind]):  # half of an address is another address
+            listed = listed[:-1]
+        fault = (
+            f"{base} {'was cut' if cut else 'is broken'} ({wrong}): what can be read of it is read, and no page "
+            "counts as gone; add it again when it is whole"
+        )
+    if kind == "sitemapindex":
+        return Listed(sitemaps=tuple(_child(one, "loc") for one in listed[:MAX_FILES]), fault=fault)
+    if kind == "urlset":
+        pages = [Entry(url=_child(one, "loc"), updated=_child(one, "lastmod")) for one in listed[:MAX_ENTRIES]]
+    else:
+        pages = [_entry(one, base) for one in listed[:MAX_ENTRIES]]
+    return Listed(entries=tuple(pages), fault=fault)
 
 
 class FeedSource:
@@ -90,7 +119,7 @@ class FeedSource:
         self.owner, self.collection, self.labels = owner, collection, labels
         # A feed shows its latest entries, a sitemap all of its pages: only there a page that is missing is gone.
         self.is_whole = False
-        # Sitemaps that an index names and that could not be read.
+        # Sitemaps that an index names and that could not be read, and those that were cut or are broken.
         self.failures: list[Failure] = []
 
     def scan(self) -> Iterator[Change]:
@@ -112,10 +141,13 @@ class FeedSource:
 
     def _entries(self, url: str, blob: Blob | None, depth: int) -> Iterator[Entry]:
         data = (blob or self._read(url)).data
-        self.is_whole &= recognised(data) in ("urlset", "sitemapindex")
-        entries, more = read_entries(data, url)
-        yield from entries
-        for one in more if depth > 1 else ():
+        listed = read_entries(data, url)
+        is_sitemap = recognised(data) in _SITEMAPS
+        self.is_whole &= is_sitemap and not listed.fault
+        if is_sitemap and listed.fault:  # feeds are broken more often than not, and nothing is ever gone from them
+            self.failures.append(Failure(uri=url, reason=listed.fault))
+        yield from listed.entries
+        for one in listed.sitemaps if depth > 1 else ():
             yield from self._entries_of_part(joined(url, one), depth - 1)
 
     def _entries_of_part(self, url: str, depth: int) -> Iterator[Entry]:
@@ -151,18 +183,27 @@ class FeedSource:
 # ---------------------------------------------------------------------------------------------------- XML
 
 
-def _tree(data: bytes, base: str) -> Any:
+def _tree(text: bytes, base: str) -> tuple[Any, str]:
+    """The root, with all that can be read, and what is wrong with the XML."""
     from lxml import etree  # only here: most people add no feed
 
     # No entities, no files of others, nothing huge: a feed comes from anybody.
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, huge_tree=False)
     try:
-        root = etree.fromstring(_unpacked(data, MAX_UNPACKED_BYTES, whole=True), parser)
+        root = etree.fromstring(text.lstrip(), parser)  # blanks before the declaration are no XML, but usual
     except etree.XMLSyntaxError as error:
         raise SourceError(f"{base} is no feed that can be read: {error}") from error
     if root is None:
         raise SourceError(f"{base} is no feed that can be read")
-    return root
+    wrong = [f"{' '.join(one.message.split())}, line {one.line}" for one in parser.error_log.filter_from_fatals()]
+    return root, wrong[0] if wrong else ""
+
+
+def _is_open(cut: bytes, names: tuple[str, ...]) -> bool:
+    """Whether the last entry begins and does not end."""
+    name = rb"(?:[\w.-]+:)?(?:%b)" % "|".join(names).encode()
+    marks = re.findall(rb"<(/%b\s*>|%b(?=[\s>]|\Z))" % (name, name), cut, re.IGNORECASE)
+    return bool(marks) and not marks[-1].startswith(b"/")
 
 
 def _unpacked(data: bytes, most: int, *, whole: bool = False) -> bytes:
