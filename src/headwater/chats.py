@@ -123,6 +123,7 @@ class Chats:
                 where=to_text(answer.query.where),
                 citations=answer.citations,
                 passages=tuple(passage_of(hit) for hit in answer.hits),
+                corrected=answer.corrected,
                 degraded=answer.degraded,
                 hashes=self._catalog.content_hashes(cited),
                 conversation_id=conversation_id,

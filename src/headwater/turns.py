@@ -66,6 +66,7 @@ class KeptAnswer:
     where: str = ""
     citations: tuple[Citation, ...] = ()
     passages: tuple[Passage, ...] = ()
+    corrected: Mapping[str, str] = field(default_factory=dict)  # words that nothing had -> what was asked for instead
     degraded: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)  # of the cited documents' content, by document id
     conversation_id: str = ""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from headwater.config import load
 from headwater.converse import MAX_STEPS, NO_MODEL
 from headwater.engine import REFUSALS
 from headwater.errors import NotFound, SettingError, UnknownComponent, UsageError
+from headwater.home import CONVERSATIONS_FILE
 from headwater.testing.chat_server import ChatServer
 from headwater.types import Answer, Restart, Sentence
 
@@ -284,6 +286,29 @@ def test_an_answer_is_replayed_and_marked_when_its_sources_change(home: Path, ha
     assert "stale: its sources changed since" in opened.output
     plain = json.loads(CliRunner().invoke(cli, ["replay", answer.id, "--json", "--home", str(home)]).output)
     assert plain["text"] == answer.text and plain["stale"]
+
+
+def test_a_replay_tells_what_was_read_for_a_typo(home: Path) -> None:
+    with headwater.open(home) as kb:
+        answer = kb.chat("How long is parentel leave?")
+        assert kb.replay(answer.id).corrected == answer.corrected == {"parentel": "parental"}
+        plain = kb.chat("How long is parental leave?")
+        assert kb.replay(plain.id).corrected == {}
+    shown = run("replay", answer.id, "--home", str(home))
+    assert "nothing has the word 'parentel'; 'parental' was asked for instead" in shown.stderr
+    assert "asked for instead" not in run("replay", plain.id, "--home", str(home)).stderr
+    told = json.loads(run("replay", answer.id, "--json", "--home", str(home)).output)
+    assert told["corrected"] == {"parentel": "parental"}
+
+
+def test_an_answer_that_was_kept_before_typos_were_read_is_replayed(home: Path) -> None:
+    with headwater.open(home) as kb:
+        answer = kb.chat("How long is parental leave?")
+    with sqlite3.connect(home / CONVERSATIONS_FILE) as db:
+        db.execute("update answer set kept = json_remove(kept, '$.corrected')")
+    db.close()
+    with headwater.open(home) as kb:
+        assert (kb.replay(answer.id).text, kb.replay(answer.id).corrected) == (answer.text, {})
 
 
 def test_what_is_kept_is_a_setting(home: Path) -> None:

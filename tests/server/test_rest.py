@@ -102,6 +102,14 @@ def test_a_question_may_follow_a_conversation(client: httpx2.Client, server: Run
             assert other.post(path, json=follows).status_code == 404
 
 
+def test_a_conversation_that_is_opened_again_tells_what_was_read_for_a_typo(client: httpx2.Client) -> None:
+    said = {"question": "How many weeks is parentel leave?"}
+    answer = client.post("/api/v1/conversations", json=said).json()["data"]
+    kept = client.get(f"/api/v1/conversations/{answer['conversation_id']}").json()["data"]
+    assert [turn["corrected"] for turn in kept["turns"]] == [{}, {"parentel": "parental"}]
+    assert answer["corrected"] == {"parentel": "parental"}
+
+
 def test_an_answer_cites_the_exact_words(client: httpx2.Client) -> None:
     answer = client.post("/api/v1/ask", json={"question": "How many weeks of leave are parents entitled to?"}).json()
     citation = answer["data"]["citations"][0]

@@ -105,6 +105,8 @@ def _plain(kept: "KeptAnswer", now: "Answer | None") -> dict[str, Any]:
 
 
 def _print_kept(kept: "KeptAnswer", now: "Answer | None") -> None:
+    from headwater.typos import told
+
     click.echo(f"{kept.question}\n")
     click.echo(f"{kept.text}\n")
     for citation in kept.citations:
@@ -117,7 +119,7 @@ def _print_kept(kept: "KeptAnswer", now: "Answer | None") -> None:
     click.echo(f"\n{kept.id}: answered {kept.created} by {by}, from generation {kept.generation} of the index")
     if kept.stale:
         click.echo(f"stale: {len(kept.stale)} of its sources changed since: {', '.join(kept.stale)}")
-    for note in kept.degraded:
+    for note in (*told(kept.corrected), *kept.degraded):
         click.echo(f"  note: {note}", err=True)
     if now is not None:
         click.echo("asked again: the answer is the same" if now.text == kept.text else "asked again:\n")

@@ -145,11 +145,11 @@ def _veiled(turn: Turn) -> dict[str, Any]:
 def _turn(seen: Any, turn: Turn) -> dict[str, Any]:
     """What was said, and how it stands now."""
     stale: list[str] = []
-    accepted, nearest, degraded = True, [], []
+    accepted, nearest, corrected, degraded = True, [], {}, []
     if turn.answer_id:
         try:
             kept = seen.replay(turn.answer_id)
-            accepted, degraded = kept.accepted, list(kept.degraded)
+            accepted, corrected, degraded = kept.accepted, dict(kept.corrected), list(kept.degraded)
             nearest = [] if accepted else [_passage(one) for one in kept.passages if _is_seen(seen, one)]
             changed = set(kept.stale)
             stale = list(dict.fromkeys(one.title or one.uri for one in kept.citations if one.uri in changed))
@@ -163,6 +163,7 @@ def _turn(seen: Any, turn: Turn) -> dict[str, Any]:
         "created": turn.created,
         "citations": [plain_citation(one) for one in turn.citations],
         "accepted": accepted,
+        "corrected": corrected,
         "degraded": degraded,
         "hits": nearest,
         "stale": stale,

@@ -552,7 +552,7 @@ function turnsOf(said) {
       }));
       Object.assign(turns.at(-1), {
         stopped: false, sentences,
-        answer: { answer: one.content, citations, id: one.answer_id, model: one.model, stale: one.stale, degraded: one.degraded || [], hits: one.hits || [], verdict: { accepted: one.accepted !== false } },
+        answer: { answer: one.content, citations, id: one.answer_id, model: one.model, stale: one.stale, corrected: one.corrected || {}, degraded: one.degraded || [], hits: one.hits || [], verdict: { accepted: one.accepted !== false } },
       });
     }
   }
