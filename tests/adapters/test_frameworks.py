@@ -64,6 +64,14 @@ def test_documents_of_langchain_say_where_they_are_from(kb: KnowledgeBase) -> No
     assert [len(one) > 0 for one in lists] == [True, True] and "intake" in lists[1][0].page_content
 
 
+def test_documents_and_nodes_say_what_a_typo_was_read_as(kb: KnowledgeBase) -> None:
+    for question, corrected in (("parentel leave", {"parentel": "parental"}), (QUESTION, {})):
+        (document, *_) = LangChainRetriever(knowledge_base=kb).invoke(question)
+        (found, *_) = LlamaIndexRetriever(kb).retrieve(question)
+        assert "26 weeks" in document.page_content and "26 weeks" in found.node.get_content()
+        assert document.metadata["corrected"] == found.node.metadata["corrected"] == corrected
+
+
 def test_a_query_engine_of_llama_index(kb: KnowledgeBase) -> None:
     engine = RetrieverQueryEngine(
         retriever=LlamaIndexRetriever(kb, top_n=1), response_synthesizer=get_response_synthesizer(llm=MockLLM())

@@ -54,6 +54,12 @@ def test_documents_say_where_they_are_from(kb: KnowledgeBase) -> None:
     assert len(retriever.run(QUESTION, where="", top_n=1)["documents"]) == 1
 
 
+def test_documents_say_what_a_typo_was_read_as(kb: KnowledgeBase) -> None:
+    for question, corrected in (("parentel leave", {"parentel": "parental"}), (QUESTION, {})):
+        (found, *_) = HeadwaterRetriever(kb).run(question)["documents"]
+        assert "26 weeks" in found.content and found.meta["corrected"] == corrected
+
+
 def test_it_can_be_awaited(kb: KnowledgeBase) -> None:
     made = Pipeline()
     made.add_component("retriever", HeadwaterRetriever(kb, top_n=1))

@@ -10,6 +10,7 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from headwater.build import KnowledgeBase, open_home
 from headwater.shapes import hit_shape
 from headwater.types import Hit
+from headwater.typos import Corrections
 
 
 @component
@@ -69,17 +70,17 @@ class HeadwaterRetriever:
         return made
 
     def _found(self, query: str, top_n: int | None, where: str | None) -> list[Document]:
-        hits = self.knowledge_base.search(
+        results = self.knowledge_base.search(
             query,
             top_n=self.top_n if top_n is None else top_n,
             where=self.where if where is None else where,
             collection=self.collection,
             options=self.options,
         )
-        return [_document(hit) for hit in hits]
+        return [_document(hit, results.corrected) for hit in results]
 
 
-def _document(hit: Hit) -> Document:
-    told = hit_shape(hit)
+def _document(hit: Hit, corrected: Corrections) -> Document:
+    told = {**hit_shape(hit), "corrected": dict(corrected)}
     text = told.pop("text")
     return Document(id=hit.chunk.name, content=text, meta={**told, "source": hit.uri}, score=float(hit.score))

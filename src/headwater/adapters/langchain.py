@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from headwater.build import KnowledgeBase
 from headwater.shapes import hit_shape
 from headwater.types import Hit
+from headwater.typos import Corrections
 
 
 class HeadwaterRetriever(BaseRetriever):
@@ -32,14 +33,14 @@ class HeadwaterRetriever(BaseRetriever):
         return await asyncio.to_thread(self._found, query)
 
     def _found(self, query: str) -> list[Document]:
-        hits = self.knowledge_base.search(
+        results = self.knowledge_base.search(
             query, top_n=self.top_n, where=self.where, collection=self.collection, options=self.options
         )
-        return [_document(hit) for hit in hits]
+        return [_document(hit, results.corrected) for hit in results]
 
 
-def _document(hit: Hit) -> Document:
-    told = hit_shape(hit)
+def _document(hit: Hit, corrected: Corrections) -> Document:
+    told = {**hit_shape(hit), "corrected": dict(corrected)}
     text = told.pop("text")
     # `source` is the name that chains with sources look for.
     return Document(id=hit.chunk.name, page_content=text, metadata={**told, "source": hit.uri})

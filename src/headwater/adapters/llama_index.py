@@ -10,6 +10,7 @@ from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle
 from headwater.build import KnowledgeBase
 from headwater.shapes import hit_shape
 from headwater.types import Hit
+from headwater.typos import Corrections
 
 # What a model is shown beside the text; the rest of the metadata is for programs.
 SHOWN = ("title", "section", "uri")
@@ -33,14 +34,15 @@ class HeadwaterRetriever(BaseRetriever):
         self._asked: dict[str, Any] = {"top_n": top_n, "where": where, "collection": collection, "options": options}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [_node(hit) for hit in self._knowledge_base.search(query_bundle.query_str, **self._asked)]
+        results = self._knowledge_base.search(query_bundle.query_str, **self._asked)
+        return [_node(hit, results.corrected) for hit in results]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
-def _node(hit: Hit) -> NodeWithScore:
-    told = hit_shape(hit)
+def _node(hit: Hit, corrected: Corrections) -> NodeWithScore:
+    told = {**hit_shape(hit), "corrected": dict(corrected)}
     text = told.pop("text")
     hidden = [name for name in told if name not in SHOWN]
     node = TextNode(
