@@ -126,6 +126,20 @@ def test_a_stream_grows_and_ends_with_true(anna: httpx2.Client) -> None:
     anna.delete(f"/api/v1/chats/{made['id']}")
 
 
+def test_what_a_typo_was_read_as(server: Running, keys: dict[str, str], anna: httpx2.Client) -> None:
+    rag = RAGFlow(keys["anna"], server.base)
+    session = rag.create_chat("typos", dataset_ids=[dataset_of(anna, "hr")]).create_session()
+    (message,) = session.ask("How long is parentel leave?", stream=False)
+    assert "26 weeks" in message.content and message.reference
+    route = f"/api/v1/chats/{session.chat_id}/completions"
+    for asked, corrected in (("How long is parentel leave?", {"parentel": "parental"}), (QUESTION, {})):
+        assert anna.post(route, json={"question": asked, "stream": False}).json()["data"]["corrected"] == corrected
+        assert lines_of(anna.post(route, json={"question": asked}).text)[-2]["data"]["corrected"] == corrected
+    kept = anna.get(f"/api/v1/chats/{session.chat_id}/sessions/{session.id}").json()["data"]
+    assert kept["turns"][-1]["corrected"] == {"parentel": "parental"}
+    rag.delete_chats([session.chat_id])
+
+
 def test_a_conversation_without_a_chat(anna: httpx2.Client) -> None:
     told = anna.post("/api/v1/chats", json={"question": QUESTION, "collections": ["hr"]}).json()["data"]
     id = told["conversation_id"]

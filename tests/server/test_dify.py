@@ -46,6 +46,14 @@ def test_records_have_what_dify_reads(server: Running, dataset: str, path: str) 
     assert scores == sorted(scores, reverse=True) and all(0 <= score <= 1 for score in scores)
 
 
+def test_what_a_typo_was_read_as_stands_in_each_record(server: Running, dataset: str) -> None:
+    answer = asked(server, dataset, "How long is parentel leave?").json()
+    assert set(answer) == {"records"} and "26 weeks" in answer["records"][0]["content"]
+    assert all(one["metadata"]["corrected"] == {"parentel": "parental"} for one in answer["records"])
+    plain = asked(server, dataset, "How long is parental leave?").json()["records"]
+    assert plain and all("corrected" not in one["metadata"] for one in plain)
+
+
 def test_a_dataset_is_named_too_and_how_much_is_wanted(server: Running, dataset: str) -> None:
     few = asked(server, "handbook", "leave", retrieval_setting={"top_k": 1, "score_threshold": 0.0}).json()["records"]
     assert len(few) == 1

@@ -88,6 +88,16 @@ async def search_and_fetch(client: Client) -> None:
     assert read["text"][start:end] == answer["citations"][0]["quote"]
 
 
+async def ask_with_a_typo(client: Client) -> None:
+    """What a typo was read as is told, and nothing stands beside the results."""
+    found = await call(client, "search", query="parentel leave")
+    assert set(found) == {"results"} and "26 weeks" in found["results"][0]["text"]
+    assert all(one["corrected"] == {"parentel": "parental"} for one in found["results"])
+    assert all("corrected" not in one for one in (await call(client, "search", query="parental leave"))["results"])
+    answer = await call(client, "ask", question="How long is parentel leave?")
+    assert "26 weeks" in answer["answer"] and answer["corrected"] == {"parentel": "parental"}
+
+
 async def add_and_find(client: Client) -> None:
     """What is added is found a moment later."""
     promised = await call(client, "add", text="The heron nests in the old mill.", title="Birds", collection="birds")
@@ -106,6 +116,10 @@ async def add_and_find(client: Client) -> None:
 
 def test_search_and_fetch_over_http(server: Running, keys: dict[str, str]) -> None:
     over_http(server, keys["anna"], search_and_fetch)
+
+
+def test_what_a_typo_was_read_as(server: Running, keys: dict[str, str]) -> None:
+    over_http(server, keys["anna"], ask_with_a_typo)
 
 
 def test_add_over_http(server: Running, keys: dict[str, str]) -> None:

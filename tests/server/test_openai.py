@@ -77,6 +77,18 @@ def test_a_stream_adds_up_to_the_answer(client: openai.OpenAI) -> None:
     assert len({chunk.id for chunk in chunks}) == 1
 
 
+@pytest.mark.parametrize(("word", "corrected"), [("parentel", {"parentel": "parental"}), ("parental", {})])
+def test_what_a_typo_was_read_as(client: openai.OpenAI, word: str, corrected: dict[str, str]) -> None:
+    asked: Any = {"model": "headwater", "messages": ask(f"How long is {word} leave?")}
+    made = client.chat.completions.create(**asked)
+    assert "26 weeks" in (made.choices[0].message.content or "")
+    told: Any = made.model_extra
+    assert told["headwater"]["corrected"] == corrected
+    *_, last = client.chat.completions.create(**asked, stream=True)
+    extra: Any = last.model_extra
+    assert last.choices[0].finish_reason == "stop" and extra["headwater"]["corrected"] == corrected
+
+
 def test_a_stream_ends_with_the_mark(server: Running, keys: dict[str, str]) -> None:
     asked = {"model": "headwater", "messages": ask("parental leave"), "stream": True}
     with server.client(keys["anna"]) as plain:

@@ -532,6 +532,15 @@ def test_several_questions_at_once(client: openai.OpenAI, store: VectorStore) ->
     assert len(chunks) == len(set(chunks))
 
 
+def test_what_a_typo_was_read_as(client: openai.OpenAI, store: VectorStore) -> None:
+    page = client.vector_stores.search(store.id, query=["parentel leave", "带薪年假"])
+    told: Any = page.model_extra
+    assert "leave.md" in {one.filename for one in page.data} and told["corrected"] == {"parentel": "parental"}
+    assert told["search_query"] == ["parentel leave", "带薪年假"]
+    plain: Any = client.vector_stores.search(store.id, query="parental leave").model_extra
+    assert plain["corrected"] == {}
+
+
 FILTERS: list[tuple[Any, list[str]]] = [
     (eq("topic", "leave"), ["leave.md", "年假.md"]),
     (eq("draft", True), ["年假.md"]),

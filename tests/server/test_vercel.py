@@ -93,6 +93,14 @@ def test_the_parts_and_their_order(client: httpx2.Client) -> None:
     assert source["sourceId"] == str(cited[0]["marker"]) and "26 weeks" in cited[0]["quote"]
 
 
+def test_what_a_typo_was_read_as(client: httpx2.Client) -> None:
+    for word, corrected in (("parentel", {"parentel": "parental"}), ("parental", {})):
+        parts = parts_of(client, message("user", f"How long is {word} leave?"))
+        assert "26 weeks" in text_of(parts)
+        verdict = next(part for part in parts if part["type"] == "data-verdict")["data"]
+        assert verdict["corrected"] == corrected and verdict["accepted"]
+
+
 def test_a_page_is_a_source_with_its_address(client: httpx2.Client) -> None:
     parts = parts_of(client, message("user", "When was the roof mended?"))
     assert next(part["url"] for part in parts if part["type"] == "source-url") == "https://example.org/roof"
@@ -160,7 +168,7 @@ def test_the_reader_of_the_sdk(running: Running, key: str, model: ChatServer) ->
     node = shutil.which("node")
     assert node and (TOOLS / "node_modules" / "ai").exists(), "needs node, and `make browser` for the package `ai`"
     model.replies.clear()
-    model.replies.extend([[("getInformation", {"question": "parental leave"})], GOOD])
+    model.replies.extend([[("getInformation", {"question": "parentel leave"})], GOOD])
     given = {
         "api": f"{running.base}/api/chat",
         "key": key,
@@ -179,4 +187,5 @@ def test_the_reader_of_the_sdk(running: Running, key: str, model: ChatServer) ->
     assert parts["tool-getInformation"]["output"]["passages"]
     assert parts["source-document"]["title"] == "Parental leave"
     assert "26 weeks" in parts["data-citations"]["data"][0]["quote"]
+    assert parts["data-verdict"]["data"]["corrected"] == {"parentel": "parental"}
     assert read["chunks"][0] == "start" and read["chunks"][-1] == "finish" and "data-step" in read["chunks"]

@@ -134,6 +134,7 @@ class _Telling:
             "id": answer.id,
             "citations": [shapes.citation_shape(one) for one in answer.citations] if quotes else [],
             "refused": answer.refused,
+            "corrected": dict(answer.corrected),
             "degraded": list(answer.degraded),
             "model": answer.model,
         }

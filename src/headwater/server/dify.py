@@ -80,7 +80,9 @@ def _found(state: State, caller: Caller, given: Wanted, *, request_id: str) -> R
     note(state, results, caller=caller, kb_ids=[dataset.id], request_id=request_id)
     scored = zip(results.hits, similarities(results.hits, results.mode_used), strict=True)
     least = given.retrieval_setting.score_threshold
-    return Records(records=[_record(hit, score) for hit, score in scored if score >= least])
+    # Dify reads records and nothing beside them: what is to be told of the search stands in each.
+    beside = {"corrected": dict(results.corrected)} if results.corrected else {}
+    return Records(records=[_record(hit, score, beside) for hit, score in scored if score >= least])
 
 
 def _dataset(state: State, caller: Caller, given: str) -> Dataset:
@@ -89,7 +91,7 @@ def _dataset(state: State, caller: Caller, given: str) -> Dataset:
     return named[0] if named else reach.dataset(state, caller, given)
 
 
-def _record(hit: Hit, score: float) -> Kept:
+def _record(hit: Hit, score: float, beside: dict[str, Any]) -> Kept:
     told = {
         "document_id": hit.document_id,
         "chunk_id": hit.chunk.name,
@@ -100,5 +102,8 @@ def _record(hit: Hit, score: float) -> Kept:
         "tags": list(hit.record.tags),
     }
     return Kept(
-        content=hit.chunk.text, score=score, title=hit.title, metadata={**wire.plain_meta(hit.record.meta), **told}
+        content=hit.chunk.text,
+        score=score,
+        title=hit.title,
+        metadata={**wire.plain_meta(hit.record.meta), **told, **beside},
     )

@@ -234,6 +234,7 @@ def _beside(answer: Answer) -> dict[str, Any]:
         "answer_id": answer.id,
         "refused": answer.refused,
         "verdict": verdict,
+        "corrected": dict(answer.corrected),
         "degraded": list(answer.degraded),
     }
     return {"citations": _citations(answer), "headwater": told}

@@ -21,7 +21,7 @@ from headwater.server.asking import Scoped, chosen_datasets, filter_of
 from headwater.server.auth import Caller, Forbidden
 from headwater.server.ingest import Page, Text, ingest_text, ingest_url
 from headwater.server.state import State
-from headwater.types import Hit
+from headwater.types import Hit, Results
 
 T = TypeVar("T")
 Who = Callable[[Any], Caller]  # the request of a call, None over stdio -> who is asking
@@ -72,12 +72,15 @@ def server_of(state: Callable[[], State], who: Who) -> MCPServer[Any]:
 
         now, id = state(), _request_id(context)
 
-        def work(caller: Caller, _: KnowledgeBase) -> list[Hit]:
+        def work(caller: Caller, _: KnowledgeBase) -> Results:
             results = retrieval.search(now, caller, query, where=ALL, options={"top_n": MAX_RESULTS})
             retrieval.note(now, results, caller=caller, kb_ids=[], request_id=id)
-            return list(results)
+            return results
 
-        return {"results": [_result(hit) for hit in await run(context, work)]}
+        found = await run(context, work)
+        # ChatGPT wants `results` and nothing beside it: what is to be told of the search stands in each.
+        beside = {"corrected": dict(found.corrected)} if found.corrected else {}
+        return {"results": [{**_result(hit), **beside} for hit in found]}
 
     @tool(reads)
     async def fetch(
@@ -96,7 +99,8 @@ def server_of(state: Callable[[], State], who: Who) -> MCPServer[Any]:
             answer = reach.view(now, caller).ask(question, where=_where(now, caller, collection))
             remember(now, caller, answer)
             citations = [shapes.citation_shape(one) for one in answer.citations]
-            return {"answer": answer.text, "refused": answer.refused, "citations": citations}
+            told = {"answer": answer.text, "refused": answer.refused, "citations": citations}
+            return {**told, "corrected": dict(answer.corrected)}
 
         return await now.generation.run(work, deadline_seconds=ANSWER_SECONDS)
 

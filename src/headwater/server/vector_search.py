@@ -101,6 +101,7 @@ def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search,
         "data": [_shape(hit, score, files[hit.document_id]) for hit, score in scored],
         "has_more": False,
         "next_page": None,
+        "corrected": {typed: meant for results in every for typed, meant in results.corrected.items()},
         "degraded": sorted({told for results in every for told in results.degraded}),
     }
 

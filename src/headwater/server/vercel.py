@@ -181,8 +181,9 @@ class _Telling:
         for citation in answer.citations:
             yield _source(citation)
         yield {"type": "data-citations", "data": [shapes.citation_shape(one) for one in answer.citations]}
-        told = {"accepted": answer.verdict.accepted, "reason": answer.verdict.reason, "degraded": list(answer.degraded)}
-        yield {"type": "data-verdict", "data": told}
+        verdict = {"accepted": answer.verdict.accepted, "reason": answer.verdict.reason}
+        beside = {"corrected": dict(answer.corrected), "degraded": list(answer.degraded)}
+        yield {"type": "data-verdict", "data": {**verdict, **beside}}
         yield {"type": "finish-step"}
         metadata = {"answerId": answer.id, "model": answer.model, "refused": answer.refused}
         yield {"type": "finish", "finishReason": "stop", "messageMetadata": metadata}
