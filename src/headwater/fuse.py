@@ -5,7 +5,7 @@ A ranking is what a leg of a search, or one way to ask, found: ids with scores, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from headwater.types import Fusion, Mode, Scored
@@ -30,15 +30,28 @@ def ranks(ranking: Sequence[Scored]) -> dict[int, int]:
     return found
 
 
-def in_order(ids: Iterable[int], scores: Mapping[int, float], places: Mapping[int, Any]) -> list[int]:
-    """Best first, ties by place. Ties are rare: scores are compared alone, in a third of the time, and ties mended."""
+def in_order(
+    ids: Iterable[int],
+    scores: Mapping[int, float],
+    place: Callable[[Sequence[int]], Mapping[int, Any]],
+    *,
+    most: int | None = None,
+) -> list[int]:
+    """Best first, ties by place, among the first so many at least. What a `place` is, is asked for ties alone."""
     order = sorted(ids, key=scores.__getitem__, reverse=True)
+    ties: list[tuple[int, int]] = []
     start = 0
     for end in range(1, len(order) + 1):
         if end == len(order) or scores[order[end]] != scores[order[start]]:
             if end - start > 1:
-                order[start:end] = sorted(order[start:end], key=places.__getitem__)
+                ties.append((start, end))
             start = end
+            if most is not None and start >= most:
+                break
+    if ties:
+        places = place([id for start, end in ties for id in order[start:end]])
+        for start, end in ties:
+            order[start:end] = sorted(order[start:end], key=places.__getitem__)
     return order
 
 

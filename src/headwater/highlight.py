@@ -79,7 +79,7 @@ class Terms:
         self._written = {word.term: text[word.start : word.end] for word in reversed(others)}
         self._solid = {_JOINTS.sub("", term): term for term in self._written}
         self.units = tuple(dict.fromkeys((*self._grams(), *reversed(self._written))))
-        self._stems: dict[str, str] = {}
+        self._meant: dict[str, tuple[str, ...]] = {}  # by word of a text
         self._starts = tuple({term[:STEM_PREFIX_CHARS] for term in self._written if term.isalnum()})
         self._code_pattern = _code_pattern(self._written)
 
@@ -136,15 +136,16 @@ class Terms:
                 if not _is_letter(folded, run.start() - 1) and not _is_letter(folded, run.end()):
                     yield run.span()
 
-    def _terms_of(self, word: str) -> Iterable[str]:
+    def _terms_of(self, word: str) -> tuple[str, ...]:
         """The query's terms that a run of the text stands for: itself as a code, or its stem."""
-        if (solid := _JOINTS.sub("", word)) in self._solid:
-            yield self._solid[solid]
-        if word not in self._stems:
+        known = self._meant.get(word)
+        if known is None:
+            solid = _JOINTS.sub("", word)
             cut = [self._cutter.stem(word)] if word.isascii() and word.isalpha() else self._cutter.cut(word).words
-            self._stems[word] = cut[0] if len(cut) == 1 else ""
-        if (stem := self._stems[word]) != solid and stem in self._written:
-            yield stem
+            stem = cut[0] if len(cut) == 1 else ""
+            itself = (self._solid[solid],) if solid in self._solid else ()
+            known = self._meant[word] = (*itself, stem) if stem != solid and stem in self._written else itself
+        return known
 
     def _places(self) -> list[int]:
         """Where the telling words have Chinese characters."""
@@ -231,15 +232,20 @@ def _places(word: str, folded: str) -> list[tuple[int, int]]:
 
 def snippets(text: str, matches: Sequence[Match]) -> tuple[str, ...]:
     """The stretches around the matches that hold the most different words, in the order of the text."""
-    windows: list[tuple[int, int, set[str]]] = []
+    lows: list[int] = []
+    highs: list[int] = []
+    inside: list[set[str]] = []
     for start, end, term in matches:
         low, high = max(0, start - SNIPPET_CHARS), min(len(text), end + SNIPPET_CHARS)
-        if windows and low <= windows[-1][1]:
-            windows[-1] = (windows[-1][0], max(high, windows[-1][1]), windows[-1][2] | {term})
+        if highs and low <= highs[-1]:
+            highs[-1] = max(high, highs[-1])
+            inside[-1].add(term)
         else:
-            windows.append((low, high, {term}))
-    best = sorted(windows, key=lambda window: (-len(window[2]), window[0]))[:MAX_SNIPPETS]
-    return tuple(_snippet(text, low, high) for low, high, _ in sorted(best, key=lambda window: window[0]))
+            lows.append(low)
+            highs.append(high)
+            inside.append({term})
+    most_words = sorted(range(len(lows)), key=lambda place: -len(inside[place]))
+    return tuple(_snippet(text, lows[place], highs[place]) for place in sorted(most_words[:MAX_SNIPPETS]))
 
 
 def _snippet(text: str, low: int, high: int) -> str:

@@ -200,6 +200,10 @@ class Catalog(Protocol):
         """
         ...
 
+    def owners(self, ids: Sequence[int]) -> dict[int, str]:
+        """For those that are alive and that the indexes hold: the document's id. Quicker than `locate`."""
+        ...
+
     def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
         """For those that are alive: (document id, start, end)."""
         ...

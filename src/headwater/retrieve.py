@@ -68,6 +68,7 @@ HAND_OVER_SECONDS: Final = 0.001  # a thread that is free begins in a tenth of t
 PICKUP_SECONDS: Final = 0.02  # a pool that has not begun by then is full; the caller works rather than wait for itself
 
 Place = tuple[str, int, int]  # document id, start, end: what ties are broken by
+NOWHERE: Final[Place] = ("", 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ class _Run:
         self.degraded: dict[str, None] = {}  # a set that keeps its order
         self.vector: Vector | None = None
         self.best_keyword = 0.0
-        self.located: dict[int, Place | None] = {}  # None for the dead
+        self.owners: dict[int, str | None] = {}  # the document of a chunk; None for the dead
         self.dead: set[int] = set()
         self.generation = 0
         if "semantic" in self.legs and len(fold(query.text).strip()) < MIN_SEMANTIC_CHARS:
@@ -196,10 +197,10 @@ class _Run:
     def results(self) -> tuple[Results, bool]:
         """The results, and whether an update went through them so that they should be made again."""
         self.generation = self.parts.catalog.generation()
-        self.located = {}
+        self.owners = {}
         if self.wording.phrases:
             self._narrow()
-        rankings, places, torn = self._live()
+        rankings, documents, torn = self._live()
         with self.clock.stage("fuse"):
             fused = self._fused(rankings)
             # One leg alone keeps its own score, which says more than a rank.
@@ -207,8 +208,9 @@ class _Run:
             every = self.options.threshold is not None or self.parts.trace is not None
             scores = self._scores(fused, rankings, fused) if every else {}
             allowed = self._above_threshold(scores) if every else fused
-            order = in_order(allowed, own, places)
-            page = order[self.options.offset : self.options.offset + self.options.top_n]
+            end = self.options.offset + self.options.top_n
+            order = in_order(allowed, own, self._places, most=end if self.parts.trace is None else None)
+            page = order[self.options.offset : end]
             scores = scores or self._scores(page, rankings, fused)
         hits, missing = self._hits(page, own, scores, {leg: ranks(ranking) for leg, ranking in rankings.items()})
         results = Results(
@@ -218,7 +220,7 @@ class _Run:
             mode_used=self.mode,
             fallback_reason=self.fallback_reason,
             degraded=tuple(self.degraded),
-            document_counts=dict(Counter(places[chunk_id][0] for chunk_id in order)),
+            document_counts=dict(Counter(documents[chunk_id] for chunk_id in order)),
             leg_counts={str(leg): len(ranking) for leg, ranking in rankings.items()},
             timings_ms=self.clock.timings(),
             generation=self.generation,
@@ -230,7 +232,7 @@ class _Run:
                     rankings={str(leg): ranking for leg, ranking in rankings.items()},
                     scores=scores,
                     order=order,
-                    documents={chunk_id: place[0] for chunk_id, place in places.items()},
+                    documents=documents,
                     vector=self.vector,
                     fallback_reason=self.fallback_reason,
                     degraded=tuple(self.degraded),
@@ -264,15 +266,16 @@ class _Run:
         elif len(documents) <= MOST_NARROWED:
             self.where = conjoin(self.query.scope, self.query.where, In("id", documents))
 
-    def _worded(self, places: dict[int, Place]) -> dict[int, Place]:
+    def _worded(self, documents: dict[int, str]) -> dict[int, str]:
         """Those that hold the phrases and nothing that was excluded."""
-        new = [chunk_id for chunk_id in places if chunk_id not in self.worded]
+        new = [chunk_id for chunk_id in documents if chunk_id not in self.worded]
         for chunk_id, (chunk, record) in self.parts.catalog.chunks(new).items():
             self.worded[chunk_id] = self.wording.holds(chunk.text, record.title)
-        return {chunk_id: place for chunk_id, place in places.items() if self.worded.get(chunk_id)}
+        return {chunk_id: document for chunk_id, document in documents.items() if self.worded.get(chunk_id)}
 
-    def _live(self) -> tuple[dict[Leg, list[Scored]], dict[int, Place], bool]:
-        """The rankings without the dead, deeper and deeper until a page is full or the legs have no more.
+    def _live(self) -> tuple[dict[Leg, list[Scored]], dict[int, str], bool]:
+        """The rankings without the dead, deeper and deeper until a page is full or the legs have no more, with the
+        document of each id.
 
         Torn: an id died while we looked, so its document's new version may be one we have not looked for.
         """
@@ -281,26 +284,29 @@ class _Run:
         for _ in range((MAX_DOUBLINGS_WORDED if self.wording else MAX_DOUBLINGS) + 1):
             rankings = self._rankings(limit)
             ids = {chunk_id for ranking in rankings.values() for chunk_id, _ in ranking}
-            for ranking in rankings.values():
-                self._locate(ranking)
-            alive = {chunk_id: place for chunk_id in ids if (place := self.located[chunk_id]) is not None}
-            places = self._worded(alive) if self.wording else alive
+            self._locate(ids)
+            alive = {chunk_id: owner for chunk_id in ids if (owner := self.owners[chunk_id]) is not None}
+            documents = self._worded(alive) if self.wording else alive
             exhausted = all(len(ranking) < limit for ranking in rankings.values())
-            if len(places) >= wanted or exhausted or self.clock.over:
+            if len(documents) >= wanted or exhausted or self.clock.over:
                 break
             limit *= 2
         gone = ids - alive.keys() - self.dead
         torn = bool(gone) and self.parts.catalog.generation() != self.generation
         self.dead |= gone
-        live = {leg: [one for one in ranking if one.chunk_id in places] for leg, ranking in rankings.items()}
-        return live, places, torn
+        live = {leg: [one for one in ranking if one.chunk_id in documents] for leg, ranking in rankings.items()}
+        return live, documents, torn
 
-    def _locate(self, ranking: Sequence[Scored]) -> None:
+    def _locate(self, ids: Iterable[int]) -> None:
         with self.clock.stage("locate"):
-            new = [chunk_id for chunk_id, _ in ranking if chunk_id not in self.located]
+            new = [chunk_id for chunk_id in ids if chunk_id not in self.owners]
             if new:
-                alive = self.parts.catalog.locate(new)
-                self.located.update((chunk_id, alive.get(chunk_id)) for chunk_id in new)
+                alive = self.parts.catalog.owners(new)
+                self.owners.update((chunk_id, alive.get(chunk_id)) for chunk_id in new)
+
+    def _places(self, ids: Sequence[int]) -> dict[int, Place]:
+        found = self.parts.catalog.locate(ids)
+        return {id: found.get(id, NOWHERE) for id in ids}  # what died meanwhile is missed when it is read
 
     # -- legs
 
@@ -316,8 +322,8 @@ class _Run:
                 found["keyword"] = self._keyword(limit)
             except BackendError as error:
                 failed["keyword"] = error
-        if semantic is not None and "keyword" in found:  # the other leg is still at work
-            self._locate(found["keyword"])
+        if semantic is not None and "keyword" in found and semantic.is_under_way:
+            self._locate({chunk_id for chunk_id, _ in found["keyword"]})
         if "semantic" in self.legs:
             try:
                 found["semantic"] = self._semantic(limit) if semantic is None else self._await(semantic, limit)

@@ -188,6 +188,21 @@ class Hit:
     found: tuple[Span, ...] = ()
     duplicates: tuple[str, ...] = ()  # near-duplicates that stand behind it, by their public ids
 
+    def explained(self, *, rank: int, reasons: tuple[str, ...], highlights: tuple[str, ...]) -> Hit:
+        """The same with these. Field by field: `replace` takes three times as long, for every hit that is shown."""
+        return Hit(
+            chunk=self.chunk,
+            record=self.record,
+            score=self.score,
+            rank=rank,
+            scores=self.scores,
+            ranks=self.ranks,
+            reasons=reasons,
+            highlights=highlights,
+            found=self.found,
+            duplicates=self.duplicates,
+        )
+
     @property
     def uri(self) -> str:
         """Where the document came from."""

@@ -284,7 +284,7 @@ def test_an_index_is_refreshed_once_for_each_generation(filled: Any) -> None:
     assert len(refreshed) == 2
 
 
-@pytest.mark.parametrize("method", ["locate", "chunks"])
+@pytest.mark.parametrize("method", ["owners", "chunks"])
 def test_an_update_in_the_middle_of_a_query_leaves_no_hole(filled: Any, method: str) -> None:
     updates = iter(["Parents are entitled to 30 weeks of leave."])
 

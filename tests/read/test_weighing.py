@@ -1,5 +1,6 @@
 """How words and meaning are weighed: what is covered by chance, and the weights that suit an embedder."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -100,8 +101,23 @@ def test_a_share_that_is_none_is_refused(tmp_path: Path, wrong: float) -> None:
         kb.search("words", options={"chance_coverage": wrong})
 
 
-@given(st.dictionaries(st.integers(), st.tuples(st.sampled_from([0.1, 0.2, 0.3]), st.integers()), max_size=20))
-def test_the_order_is_by_score_and_then_by_place(found: dict[int, tuple[float, int]]) -> None:
+@given(
+    st.dictionaries(st.integers(), st.tuples(st.sampled_from([0.1, 0.2, 0.3]), st.integers()), max_size=20),
+    st.integers(0, 21),
+)
+def test_the_order_is_by_score_and_then_by_place(found: dict[int, tuple[float, int]], most: int) -> None:
     scores = {id: score for id, (score, _) in found.items()}
     places = {id: (place, id) for id, (_, place) in found.items()}
-    assert in_order(found, scores, places) == sorted(found, key=lambda id: (-scores[id], places[id]))
+    asked: list[int] = []
+
+    def place(ids: Sequence[int]) -> dict[int, tuple[int, int]]:
+        asked.extend(ids)
+        return {id: places[id] for id in ids}
+
+    right = sorted(found, key=lambda id: (-scores[id], places[id]))
+    assert in_order(found, scores, place) == right
+    assert len(set(asked)) == len(asked) and all(Counter(scores.values())[scores[id]] > 1 for id in asked)
+    asked.clear()
+    first = in_order(found, scores, place, most=most)
+    assert first[:most] == right[:most] and [scores[id] for id in first] == [scores[id] for id in right]
+    assert all(scores[id] >= scores[right[most - 1]] for id in asked if most <= len(right))

@@ -61,6 +61,11 @@ class Beside(Generic[Value]):
         self._work = work
         self._future = pool.submit(self._run)
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._done.empty()
+
     def is_withdrawn(self, *, after_seconds: float) -> bool:
         """Whether it had not begun by then, and never will."""
         return not self.begun.wait(after_seconds) and self._future.cancel()

@@ -63,7 +63,7 @@ class Explainer:
                 (f"contains {text[places[0].start : places[0].end]!r} {len(places)} times",) if places else ()
             )
             marks = snippets(text, places) if self._shows else ()
-            return replace(hit, rank=rank, reasons=(*said, *hit.reasons), highlights=marks)
+            return hit.explained(rank=rank, reasons=(*said, *hit.reasons), highlights=marks)
         matches = self._terms.find(text)
         others = self._forms.find(text) if self._forms is not None else []
         head = self._heads.get(record.id)
@@ -82,7 +82,7 @@ class Explainer:
             exact = [phrase for phrase in self._wording.phrases if phrase not in lacking]
             said = (*(f'exact words: "{phrase}"' for phrase in exact), *said)
         marks = snippets(text, sorted({*matches, *others}) if others else matches) if self._shows else ()
-        return replace(hit, rank=rank, reasons=(*said, *hit.reasons), highlights=marks)
+        return hit.explained(rank=rank, reasons=(*said, *hit.reasons), highlights=marks)
 
     def _found(self, **fields: str) -> dict[str, Found]:
         return {name: (field, self._terms.find(field)) for name, field in fields.items() if field}

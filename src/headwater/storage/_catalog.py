@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -30,6 +29,7 @@ from headwater.storage._reading import (
     read_chunks,
     read_hashes,
     read_names,
+    read_owners,
     read_records,
     read_versions,
     statistics,
@@ -83,11 +83,6 @@ on conflict(document) do update set
   kind = excluded.kind, labels = excluded.labels, stamp = excluded.stamp, payload = excluded.payload,
   about = excluded.about, previous = max(queue.previous, queue.ticket), ticket = 0, attempts = 0, since = excluded.since
 """
-
-
-def utc_now() -> str:
-    """As documents are dated."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class SqlCatalog(_texts.Texts):
@@ -311,6 +306,11 @@ class SqlCatalog(_texts.Texts):
             return found
         with self._database.reading(snapshot=True) as db:
             return self._selector.select(db, where)
+
+    def owners(self, ids: Sequence[int]) -> dict[int, str]:
+        """For those that are alive and that the indexes hold: the document's id."""
+        with self._database.reading() as db:
+            return read_owners(db, ids)
 
     def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
         """For those that are alive: (document id, start, end)."""

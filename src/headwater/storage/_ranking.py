@@ -87,8 +87,11 @@ def ranked(
         asked = query if clause is None else _boolean(tantivy.Occur.Must, (query, clause))
         hits = searcher.search(asked, fetch, count=False).hits
         ids, scores = ids_of(searcher, hits), np.array([score for score, _ in hits], dtype=np.float64)
-        allowed = selection.contains(ids) & ~apart.contains(ids)
-        best = in_order(ids[allowed], scores[allowed])
+        if selection.is_everything and apart.is_empty:
+            best = in_order(ids, scores)
+        else:
+            allowed = selection.contains(ids) & ~apart.contains(ids)
+            best = in_order(ids[allowed], scores[allowed])
         exhausted = len(hits) < fetch
         enough = len(best) >= limit and best[limit - 1].score > scores[-1] * (1 + SAME_SCORE)
         if exhausted or enough or (len(best) >= limit and fetch >= MAX_FETCH):
@@ -216,7 +219,10 @@ def in_order(ids: Ids, scores: npt.NDArray[np.float64]) -> list[Scored]:
     """By score, those of the same score by id; `scores` comes in falling."""
     if not len(ids):
         return []
-    first = np.concatenate(([True], scores[1:] < scores[:-1] * (1 - SAME_SCORE)))
+    falls = scores[1:] < scores[:-1] * (1 - SAME_SCORE)
+    if falls.all():
+        return list(map(Scored, ids.tolist(), scores.tolist()))
+    first = np.concatenate(([True], falls))
     shared = scores[first][np.cumsum(first) - 1]
     order = np.lexsort((ids, -shared))
     return list(map(Scored, ids[order].tolist(), shared[order].tolist()))

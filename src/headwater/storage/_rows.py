@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -60,6 +61,11 @@ class Term(NamedTuple):
     key: str
     text: str
     other: str
+
+
+def utc_now() -> str:
+    """As documents are dated."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 # ------------------------------------------------------------------------------------------ documents

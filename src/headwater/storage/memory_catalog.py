@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from headwater.filters import Filter
 from headwater.selection import Selection
 from headwater.storage._alike import alike_among
 from headwater.storage._links import links_among
-from headwater.storage._rows import as_document, check_space, families_of, for_documents, record_of
+from headwater.storage._rows import as_document, check_space, families_of, for_documents, record_of, utc_now
 from headwater.storage._version_rules import check_versions
 from headwater.types import (
     Change,
@@ -46,14 +45,10 @@ class _Open:
 _Text = tuple[str, int, bytes]
 
 
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 class MemoryCatalog:
     """A Catalog that is gone when its process is. The path is taken for the sake of a common signature."""
 
-    def __init__(self, path: Path | str = "", *, now: Callable[[], str] = _utc_now) -> None:
+    def __init__(self, path: Path | str = "", *, now: Callable[[], str] = utc_now) -> None:
         self._now = now
         self._lock = threading.RLock()
         self._generation = self._ticket = self._last_space = 0
@@ -327,6 +322,11 @@ class MemoryCatalog:
         with self._lock:
             found = self._chunks([self._versions]).values()
             return Selection.of_ids([c.id for c, record in found if where.matches(attributes(record, c))])
+
+    def owners(self, ids: Sequence[int]) -> dict[int, str]:
+        """For those that are alive and that the indexes hold: the document's id."""
+        held = {chunk.id: id for versions in self._all() for id, one in versions.items() for chunk in one.indexed}
+        return {id: held[id] for id in map(int, ids) if id in held}
 
     def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
         """For those that are alive: (document id, start, end)."""

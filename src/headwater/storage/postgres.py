@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from headwater.errors import SettingError
-from headwater.storage._catalog import IDLE_VECTORS, SqlCatalog, utc_now
+from headwater.storage._catalog import IDLE_VECTORS, SqlCatalog
 from headwater.storage._postgres_database import Pool, PostgresDatabase
 from headwater.storage._postgres_schema import TABLES, prepare
+from headwater.storage._rows import utc_now
 from headwater.storage.postgres_lock import PostgresLock
 from headwater.storage.scrub import LEFT_BEHIND
 from headwater.types import Version

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.storage._catalog import IDLE_VECTORS, SqlCatalog, utc_now
+from headwater.storage._catalog import IDLE_VECTORS, SqlCatalog
 from headwater.storage._database import Database
+from headwater.storage._rows import utc_now
 from headwater.storage.scrub import scrub_catalog
 
 

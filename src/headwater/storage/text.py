@@ -369,6 +369,8 @@ class TantivyIndex:
             return bool(index.containing(term.field, term.token))
 
         def boost(term: Term) -> float:
+            if not term.pair and chunks == index.chunks:
+                return term.weight  # the index alone knows how rare it is
             own = rarity(index.containing(term.field, term.token), index.chunks)
             return worth(term, chunks=chunks, containing=containing) / own
 

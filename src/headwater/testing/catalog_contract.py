@@ -194,6 +194,7 @@ class CatalogContract(CatalogReadingContract, CatalogSpacesContract):
         assert catalog.chunks_of(id) == chunks
         assert catalog.chunks([chunk.id for chunk in chunks]) == {chunk.id: (chunk, record) for chunk in chunks}
         assert catalog.locate([c.id for c in chunks]) == {c.id: (id, *c.span) for c in chunks}
+        assert catalog.owners([c.id for c in chunks]) == {c.id: id for c in chunks}
 
     def test_dates_that_nobody_told_are_given(self, catalog: Catalog) -> None:
         first = catalog.record(named(self.add(catalog, "u", "one")))
@@ -205,17 +206,17 @@ class CatalogContract(CatalogReadingContract, CatalogSpacesContract):
         change = self.add(catalog, "u", "text")
         assert catalog.document("no") is None and catalog.record("no") is None and catalog.chunks_of("no") == []
         strangers = [0, 7, (change.ticket << TICKET_BITS) + 1, (change.ticket + 1) << TICKET_BITS, 1 << 62]
-        assert catalog.locate(strangers) == {} and catalog.chunks(strangers) == {}
+        assert catalog.locate(strangers) == {} == catalog.owners(strangers) and catalog.chunks(strangers) == {}
         ids, matrix = catalog.vectors(strangers)
         assert len(ids) == 0 and matrix.shape == (0, DIM)
-        assert catalog.locate([]) == {} and catalog.known_vectors([]) == {}
+        assert catalog.locate([]) == {} == catalog.owners([]) and catalog.known_vectors([]) == {}
 
     def test_a_new_version_replaces_the_old_one_at_once(self, catalog: Catalog) -> None:
         old = self.add(catalog, "u", "one\ntwo", tags=("old",))
         before = catalog.generation()
         new = self.add(catalog, "u", "three", tags=("new",))
         assert catalog.generation() > before
-        assert catalog.locate([old.ticket << TICKET_BITS]) == {}
+        assert catalog.locate([old.ticket << TICKET_BITS]) == {} == catalog.owners([old.ticket << TICKET_BITS])
         assert catalog.tickets() == {new.ticket: 1} and catalog.dead() == [old.ticket]
         document = catalog.document(named(new))
         assert document is not None and (document.text, document.tags) == ("three", ("new",))
