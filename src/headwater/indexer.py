@@ -42,10 +42,13 @@ from headwater.types import (
 # Changes claimed at a time: enough to fill batches, few enough that their labels fit in memory whatever the corpus.
 CLAIM = 10_000
 # A batch ends here too, so that long passages do not fill the memory: three batches are under way at a time.
-BATCH_CHARS = 10_000_000
+BATCH_CHARS = 20_000_000
 # The first batch is small, so that something can be seen and found early; then see `_next_limit`.
 FIRST_BATCH = 5_000
 SLOW_SECONDS = 10.0
+# After so many batches of one size they are twice as large: every batch makes a segment of the text index, and eight of
+# about one size are merged, which takes a tenth of the work so far.
+SAME_SIZE = 6
 # A batch ends when it took so long to prepare: what is parsed is safe soon, however long the rest takes. The first ends
 # sooner and each next one later, so that of a short run, too, one part is stored while another is parsed; but not
 # before it has so many documents or chunks that storing them pays.
@@ -246,7 +249,7 @@ class Indexer:
         """Versions with their vectors, about `batch_chunks` chunks at a time, and the changes that need no work."""
         ready: list[Version] = []
         unchanged: list[Change] = []
-        chunks = chars = 0
+        chunks = chars = whole = 0
         limit, seconds = min(FIRST_BATCH, self.batch_chunks), min(FIRST_BATCH_SECONDS, BATCH_SECONDS)
         started = since = perf_counter()
         for version in versions:
@@ -263,7 +266,9 @@ class Indexer:
                 began = perf_counter()
                 self.stages.now = ("embed", self.stages.now[1])
                 embedded = self.embedded(self._prepare.wanted(ready))
-                limit = self._next_limit(limit, perf_counter() - began)
+                whole += limit >= self.batch_chunks
+                most = self.batch_chunks if whole < SAME_SIZE else 2 * self.batch_chunks
+                limit = self._next_limit(limit, perf_counter() - began, most=most)
                 seconds = min(2 * seconds, BATCH_SECONDS)
                 yield embedded, unchanged
                 ready, unchanged, chunks, chars = [], [], 0, 0
@@ -271,11 +276,12 @@ class Indexer:
         if (ready or unchanged) and not self._prepare.halted:
             yield self.embedded(self._prepare.wanted(ready)), unchanged
 
-    def _next_limit(self, limit: int, embedding_seconds: float) -> int:
+    @staticmethod
+    def _next_limit(limit: int, embedding_seconds: float, *, most: int) -> int:
         """Batches grow while embedding is quick and shrink while it is slow: what a crash loses is one batch."""
         if embedding_seconds > SLOW_SECONDS:
             return max(1, limit // 2)
-        return min(4 * limit, self.batch_chunks) if embedding_seconds < SLOW_SECONDS / 4 else limit
+        return min(4 * limit, most) if embedding_seconds < SLOW_SECONDS / 4 else limit
 
     def embedded(self, versions: list[Version]) -> list[Version]:
         """The same versions with a vector for every chunk; a text that was embedded before is not embedded again.

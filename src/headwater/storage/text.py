@@ -81,7 +81,7 @@ class TantivyIndex:
         lanes: Mapping[str, float] | None = None,
         k1: float = TANTIVY_K1,
         b: float = TANTIVY_B,
-        heap_mb: int = 128,
+        heap_mb: int = 256,
         threads: int = 1,
         fresh_share: float = FRESH_SHARE,
     ) -> None:
