@@ -87,11 +87,13 @@ def _committed(
     upcoming: Future[Any],
     following: Turn[Stored],
 ) -> None:
+    """At once where nothing comes after it; else when it is durable and, if the next one is there, that is fed."""
     what = turn.given.result()
     wait([upcoming, turn.kept], return_when=FIRST_COMPLETED)
     if not upcoming.done() or _is_there(upcoming):
         turn.kept.result()
-        wait([following.given] if _is_there(upcoming) else [])
+        if _is_there(upcoming):
+            wait([following.given])
     commit(what, turn.kept.result)
 
 
