@@ -84,7 +84,7 @@ eval: $(VENV)/installed
 	@test -n "$(SETS)" || { echo "say where the test sets are: make eval SETS=FOLDER" >&2; exit 2; }
 	@$(BIN)/python bench/evaluation.py $(SETS) --embed "$(EMBED)"
 
-$(VENV)/installed: pyproject.toml constraints.txt hatch_build.py native/lanes.c native/pieces.c
+$(VENV)/installed: pyproject.toml constraints.txt hatch_build.py native/lanes.c native/words.c native/words.h native/pieces.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "headwater needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install -c constraints.txt -e .

@@ -10,7 +10,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODULES = ("lanes", "pieces")
+MODULES = {"lanes": ["lanes", "words"], "pieces": ["pieces"]}
 OPTIONS = {"msvc": ["/O2", "/std:c11"], "unix": ["-O3"]}
 
 
@@ -50,8 +50,15 @@ class NativeModules(BuildHookInterface[Any]):
                     extension.extra_compile_args = OPTIONS.get(self.compiler.compiler_type, [])
                 super().build_extensions()
 
-        sources = {name: os.path.relpath(Path(self.root, "native", f"{name}.c")) for name in MODULES}
-        extensions = [Extension(f"headwater._native_{name}", [source]) for name, source in sources.items()]
+        folder_of_sources = os.path.relpath(Path(self.root, "native"))
+        extensions = [
+            Extension(
+                f"headwater._native_{name}",
+                [os.path.join(folder_of_sources, f"{part}.c") for part in parts],
+                libraries=["m"] if os.name == "posix" else [],
+            )
+            for name, parts in MODULES.items()
+        ]
         command = Build(Distribution({"name": "headwater", "ext_modules": extensions}))
         command.build_lib, command.build_temp = str(folder), mkdtemp()
         command.ensure_finalized()

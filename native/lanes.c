@@ -1,13 +1,11 @@
 /* Texts -> the terms of their three lanes: what headwater/scanning.py does with numpy, character by character.
  *
  * A Scanner has the tables of headwater/characters.py. A Scan has texts that were folded and classed once, and is asked
- * for what they hold. Chinese runs are handed out, cut by a dictionary elsewhere, and come back as a list of words.
- * Everything holds the interpreter's lock, so nothing here is shared between threads while it changes, but for the
- * memory of stems: the stemmer is Python's to call, so places in it are looked up again afterwards. */
+ * for what they hold. Scanning and stemming hold the interpreter's lock, for the memory of stems is shared and the stemmer
+ * is Python's to call (so places in that memory are looked up again afterwards). Everything else about the lanes, above
+ * all Chinese words (words.c), is done without it: a Scan does not change once it is made. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
+#include "words.h"
 #include <string.h>
 
 /* As in characters.py, which says what they mean. */
@@ -15,7 +13,7 @@ enum { GRAM = 1, HAN_TEXT = 2, WORD_TEXT = 4, WORD_CHAR = 8, CODE_SEED = 16, COD
 enum { KINDS = 16, USES = KINDS * KINDS * KINDS };
 /* Longer codes are keys and encoded data, which nobody types; longer words are not worth remembering. */
 enum { MAX_CODE_CHARS = 100, MAX_KEPT_CHARS = 64, MAX_STEMS = 100000, STEM_SLOTS = 1 << 18 };
-static const Py_UCS4 MARK = 0, GAP = ' ';
+static const Py_UCS4 GAP = ' ';
 
 /* ------------------------------------------------------------------------------------------------ text that grows */
 
@@ -24,15 +22,13 @@ typedef struct {
     Py_ssize_t size, room;
 } Text;
 
+/* -1 where there is no memory: whoever holds the interpreter's lock says so. */
 static int reserve(Text *text, Py_ssize_t more) {
     if (text->room - text->size >= more) return 0;
     Py_ssize_t room = text->room ? text->room : 256;
     while (room - text->size < more) room *= 2;
-    Py_UCS4 *at = PyMem_Realloc(text->at, (size_t)room * sizeof(Py_UCS4));
-    if (!at) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    Py_UCS4 *at = PyMem_RawRealloc(text->at, (size_t)room * sizeof(Py_UCS4));
+    if (!at) return -1;
     text->at = at;
     text->room = room;
     return 0;
@@ -50,8 +46,10 @@ static PyObject *as_str(const Py_UCS4 *at, Py_ssize_t size) {
     return PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, at ? at : &GAP, size);
 }
 
-/* What was put, without the space behind the last of it. */
-static PyObject *put_so_far(const Text *text) { return as_str(text->at, text->size ? text->size - 1 : 0); }
+/* What was put from one place to another, without the space behind the last of it. */
+static PyObject *put_between(const Text *text, Py_ssize_t start, Py_ssize_t end) {
+    return as_str(text->at ? text->at + start : NULL, end > start ? end - start - 1 : 0);
+}
 
 /* ---------------------------------------------------------------------------------------------------- the scanner */
 
@@ -67,7 +65,8 @@ typedef struct {
     uint8_t *kind;   /* by code point, of what it folds to */
     Py_ssize_t size;
     uint8_t uses[USES];
-    PyObject *stemmer;
+    PyObject *stemmer, *load; /* what gives the dictionary */
+    PyObject *dictionary;     /* NULL before the first Chinese character */
     PyTypeObject *term;
     Stem *stems;
     Py_ssize_t stem_count;
@@ -81,7 +80,6 @@ typedef struct {
     Py_ssize_t *starts; /* of each text, and the end of the last */
     Py_UCS4 *points;    /* folded */
     uint8_t *uses;      /* of each place */
-    PyObject *han;
 } Scan;
 
 static PyTypeObject ScannerType, ScanType;
@@ -97,9 +95,9 @@ static int buffer_of(PyObject *given, Py_buffer *view, Py_ssize_t size, const ch
 }
 
 static PyObject *scanner_new(PyTypeObject *type, PyObject *args, PyObject *named) {
-    static char *names[] = {"shift", "kind", "uses", "stemmer", "term", NULL};
-    PyObject *shift, *kind, *uses, *stemmer, *term;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "OOOOO!", names, &shift, &kind, &uses, &stemmer, &PyType_Type, &term))
+    static char *names[] = {"shift", "kind", "uses", "stemmer", "dictionary", "term", NULL};
+    PyObject *shift, *kind, *uses, *stemmer, *load, *term;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "OOOOOO!", names, &shift, &kind, &uses, &stemmer, &load, &PyType_Type, &term))
         return NULL;
     if (!PyType_IsSubtype((PyTypeObject *)term, &PyTuple_Type)) {
         PyErr_SetString(PyExc_TypeError, "term must be a kind of tuple");
@@ -139,6 +137,7 @@ static PyObject *scanner_new(PyTypeObject *type, PyObject *args, PyObject *named
         }
         memcpy(self->uses, use.buf, USES);
         self->stemmer = Py_NewRef(stemmer);
+        self->load = Py_NewRef(load);
         self->term = (PyTypeObject *)Py_NewRef(term);
     }
     PyBuffer_Release(&shifts);
@@ -151,8 +150,10 @@ static void scanner_dealloc(Scanner *self) {
     PyMem_Free(self->folded);
     PyMem_Free(self->kind);
     PyMem_Free(self->stems);
-    PyMem_Free(self->memory.at);
+    PyMem_RawFree(self->memory.at);
     Py_XDECREF(self->stemmer);
+    Py_XDECREF(self->load);
+    Py_XDECREF(self->dictionary);
     Py_XDECREF(self->term);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -172,10 +173,10 @@ static PyObject *scanner_fold(Scanner *self, PyObject *text) {
     int kind = PyUnicode_KIND(text);
     const void *data = PyUnicode_DATA(text);
     Text folded = {0};
-    if (reserve(&folded, size + 1) < 0) return NULL;
+    if (reserve(&folded, size + 1) < 0) return PyErr_NoMemory();
     for (Py_ssize_t at = 0; at < size; at++) folded.at[at] = fold_point(self, PyUnicode_READ(kind, data, at));
     PyObject *made = as_str(folded.at, size);
-    PyMem_Free(folded.at);
+    PyMem_RawFree(folded.at);
     return made;
 }
 
@@ -198,12 +199,17 @@ static Stem *stem_slot(Scanner *self, const Py_UCS4 *word, Py_ssize_t size, uint
     }
 }
 
+static int no_memory(void) {
+    PyErr_NoMemory();
+    return -1;
+}
+
 static int put_stem(Scanner *self, Text *out, const Py_UCS4 *word, Py_ssize_t size) {
     uint64_t hash = 0;
     if (size <= MAX_KEPT_CHARS) {
         hash = hash_of(word, size);
         Stem *known = stem_slot(self, word, size, hash);
-        if (known->hash) return put_run(out, self->memory.at + known->stem, known->stem_size);
+        if (known->hash) return put_run(out, self->memory.at + known->stem, known->stem_size) < 0 ? no_memory() : 0;
     }
     PyObject *spelled = as_str(word, size);
     if (!spelled) return -1;
@@ -216,7 +222,7 @@ static int put_stem(Scanner *self, Text *out, const Py_UCS4 *word, Py_ssize_t si
         return -1;
     }
     Py_ssize_t stem_size = PyUnicode_GET_LENGTH(stem);
-    int failed = reserve(out, stem_size + 1) < 0;
+    int failed = reserve(out, stem_size + 1) < 0 && no_memory();
     if (!failed) {
         Py_UCS4 *at = out->at + out->size;
         if (stem_size) failed = !PyUnicode_AsUCS4(stem, at, stem_size, 0);
@@ -232,9 +238,9 @@ static int put_stem(Scanner *self, Text *out, const Py_UCS4 *word, Py_ssize_t si
     Stem *slot = stem_slot(self, word, size, hash);
     if (slot->hash) return 0;
     uint32_t word_at = (uint32_t)self->memory.size;
-    if (put_run(&self->memory, word, size) < 0) return -1;
+    if (put_run(&self->memory, word, size) < 0) return no_memory();
     uint32_t stem_at = (uint32_t)self->memory.size;
-    if (put_run(&self->memory, out->at + out->size - stem_size - 1, stem_size) < 0) return -1;
+    if (put_run(&self->memory, out->at + out->size - stem_size - 1, stem_size) < 0) return no_memory();
     *slot = (Stem){hash, word_at, stem_at, (uint16_t)size, (uint16_t)stem_size};
     self->stem_count++;
     return 0;
@@ -248,26 +254,21 @@ static inline Py_ssize_t run_end(const Scan *self, Py_ssize_t at, Py_ssize_t end
     return at;
 }
 
-static PyObject *han_text(const Scan *self) {
-    Text han = {0};
-    int any = 0;
-    for (Py_ssize_t text = 0; text < self->count; text++) {
-        Py_ssize_t end = self->starts[text + 1];
-        for (Py_ssize_t at = self->starts[text]; at < end; at++) {
-            if (!(self->uses[at] & HAN_CHAR)) continue;
-            Py_ssize_t stop = run_end(self, at, end, HAN_CHAR);
-            if (put_run(&han, self->points + at, stop - at) < 0) goto failed;
-            any = 1;
-            at = stop;
-        }
-        if (text + 1 < self->count && put_run(&han, &MARK, 1) < 0) goto failed;
+/* At the first Chinese character, for it takes a while. */
+static int load_dictionary(Scanner *self) {
+    if (self->dictionary) return 0;
+    PyObject *loaded = PyObject_CallNoArgs(self->load);
+    if (!loaded) return -1;
+    if (!PyObject_TypeCheck(loaded, &DictionaryType)) {
+        PyErr_Format(PyExc_TypeError, "a Dictionary is wanted, got %R", loaded);
+        Py_DECREF(loaded);
+        return -1;
     }
-    PyObject *made = as_str(han.at, any ? han.size : 0);
-    PyMem_Free(han.at);
-    return made;
-failed:
-    PyMem_Free(han.at);
-    return NULL;
+    if (self->dictionary) /* another thread was quicker, and may be reading it */
+        Py_DECREF(loaded);
+    else
+        self->dictionary = loaded;
+    return 0;
 }
 
 static PyObject *scanner_scan(Scanner *self, PyObject *given) {
@@ -290,7 +291,6 @@ static PyObject *scanner_scan(Scanner *self, PyObject *given) {
     }
     scan->scanner = (Scanner *)Py_NewRef(self);
     scan->count = count;
-    scan->han = NULL;
     scan->starts = PyMem_Malloc((size_t)(count + 1) * sizeof(Py_ssize_t));
     scan->points = PyMem_Malloc((size_t)(total + 1) * sizeof(Py_UCS4));
     scan->uses = PyMem_Malloc((size_t)(total + 1));
@@ -300,6 +300,7 @@ static PyObject *scanner_scan(Scanner *self, PyObject *given) {
         return PyErr_NoMemory();
     }
     Py_ssize_t to = 0;
+    uint8_t any = 0;
     const uint8_t outside = kind_of(self, GAP);
     for (Py_ssize_t text = 0; text < count; text++) {
         PyObject *one = PySequence_Fast_GET_ITEM(texts, text);
@@ -312,23 +313,19 @@ static PyObject *scanner_scan(Scanner *self, PyObject *given) {
             Py_UCS4 point = PyUnicode_READ(kind, data, at);
             unsigned after = at + 1 < size ? kind_of(self, PyUnicode_READ(kind, data, at + 1)) : outside;
             scan->points[to] = fold_point(self, point);
-            scan->uses[to] = self->uses[before << 8 | middle << 4 | after];
+            any |= scan->uses[to] = self->uses[before << 8 | middle << 4 | after];
             before = middle;
             middle = after;
         }
     }
     scan->starts[count] = to;
     Py_DECREF(texts);
-    if (!(scan->han = han_text(scan))) {
-        Py_DECREF(scan);
-        return NULL;
-    }
+    if (any & HAN_CHAR && load_dictionary(self) < 0) Py_CLEAR(scan);
     return (PyObject *)scan;
 }
 
 static void scan_dealloc(Scan *self) {
     Py_XDECREF(self->scanner);
-    Py_XDECREF(self->han);
     PyMem_Free(self->starts);
     PyMem_Free(self->points);
     PyMem_Free(self->uses);
@@ -381,16 +378,13 @@ static int begin_pairs(Pairs *set, Py_ssize_t chars) {
     if (2 * chars + 2 > set->room) {
         Py_ssize_t room = 1024;
         while (room < 2 * chars + 2) room *= 2;
-        PyMem_Free(set->pairs);
-        PyMem_Free(set->stamps);
-        set->pairs = PyMem_Malloc((size_t)room * sizeof(uint64_t));
-        set->stamps = PyMem_Calloc((size_t)room, sizeof(uint32_t));
+        PyMem_RawFree(set->pairs);
+        PyMem_RawFree(set->stamps);
+        set->pairs = PyMem_RawMalloc((size_t)room * sizeof(uint64_t));
+        set->stamps = PyMem_RawCalloc((size_t)room, sizeof(uint32_t));
         set->room = set->pairs && set->stamps ? room : 0;
         set->stamp = 0;
-        if (!set->room) {
-            PyErr_NoMemory();
-            return -1;
-        }
+        if (!set->room) return -1;
     }
     set->stamp++;
     return 0;
@@ -413,56 +407,30 @@ static int pair_known(Pairs *set, Py_UCS4 one, Py_UCS4 other, int put) {
     return 0;
 }
 
-/* Where reading the cut Chinese words has come to. */
-typedef struct {
-    PyObject *words;
-    Py_ssize_t item, at;
-} Place;
-
-static void end_word(Text *out, Py_ssize_t start, Pairs *set) {
-    if (out->size == start) return;
-    if (out->size - start == 2) pair_known(set, out->at[start], out->at[start + 1], 1);
-    out->at[out->size++] = GAP;
-}
-
-static int put_han_words(Place *place, Text *out, Pairs *set) {
-    for (; place->item < PySequence_Fast_GET_SIZE(place->words); place->item++, place->at = 0) {
-        PyObject *word = PySequence_Fast_GET_ITEM(place->words, place->item);
-        if (!PyUnicode_Check(word)) {
-            PyErr_Format(PyExc_TypeError, "lanes wants words, got %R", word);
-            return -1;
+static int put_han_words(const Scan *self, Py_ssize_t text, Text *out, Pairs *set, Found *found) {
+    Py_ssize_t end = self->starts[text + 1];
+    for (Py_ssize_t at = self->starts[text]; at < end; at++) {
+        if (!(self->uses[at] & HAN_CHAR)) continue;
+        Py_ssize_t stop = run_end(self, at, end, HAN_CHAR);
+        const Py_UCS4 *run = self->points + at;
+        if (find_words(self->scanner->dictionary, run, stop - at, found) < 0) return -1;
+        for (Py_ssize_t word = 0; word < found->count; word++) {
+            Span span = found->spans[word];
+            if (span.stop - span.start == 2) pair_known(set, run[span.start], run[span.start + 1], 1);
+            if (put_run(out, run + span.start, span.stop - span.start) < 0) return -1;
         }
-        Py_ssize_t size = PyUnicode_GET_LENGTH(word), start = out->size;
-        int kind = PyUnicode_KIND(word);
-        const void *data = PyUnicode_DATA(word);
-        if (reserve(out, 2 * size + 2) < 0) return -1;
-        while (place->at < size) {
-            Py_UCS4 point = PyUnicode_READ(kind, data, place->at);
-            place->at++;
-            if (point != MARK && point != GAP) {
-                out->at[out->size++] = point;
-                continue;
-            }
-            end_word(out, start, set);
-            start = out->size;
-            if (point == MARK) return 0;
-        }
-        end_word(out, start, set);
+        at = stop;
     }
     return 0;
 }
 
-static int put_runs(const Scan *self, Py_ssize_t text, uint8_t use, Text *out, Pairs *set) {
+static int put_scripts(const Scan *self, Py_ssize_t text, Text *out, Pairs *set) {
     Py_ssize_t end = self->starts[text + 1];
     for (Py_ssize_t at = self->starts[text]; at < end; at++) {
-        if (!(self->uses[at] & use)) continue;
-        Py_ssize_t stop = run_end(self, at, end, use);
-        if (use == WORD_CHAR) {
-            if (put_stem(self->scanner, out, self->points + at, stop - at) < 0) return -1;
-        } else {
-            if (stop - at == 2) pair_known(set, self->points[at], self->points[at + 1], 1);
-            if (put_run(out, self->points + at, stop - at) < 0) return -1;
-        }
+        if (!(self->uses[at] & SCRIPT_CHAR)) continue;
+        Py_ssize_t stop = run_end(self, at, end, SCRIPT_CHAR);
+        if (stop - at == 2) pair_known(set, self->points[at], self->points[at + 1], 1);
+        if (put_run(out, self->points + at, stop - at) < 0) return -1;
         at = stop;
     }
     return 0;
@@ -481,40 +449,84 @@ static int put_grams(const Scan *self, Py_ssize_t text, int pairs, Text *out, Pa
     return 0;
 }
 
-static PyObject *scan_lanes(Scan *self, PyObject *args, PyObject *named) {
-    static char *names[] = {"words", "pairs", NULL};
-    PyObject *given;
-    int pairs = ALL_PAIRS;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O|$i", names, &given, &pairs)) return NULL;
-    Place place = {PySequence_Fast(given, "lanes wants a sequence of words"), 0, 0};
-    if (!place.words) return NULL;
-    Text words = {0}, grams = {0}, codes = {0};
-    Pairs set = {0};
-    PyObject *made = PyList_New(self->count);
-    for (Py_ssize_t text = 0; made && text < self->count; text++) {
-        words.size = grams.size = codes.size = 0;
-        Py_ssize_t at = self->starts[text], end = self->starts[text + 1], start, stop;
-        PyObject *lanes = NULL;
-        if (begin_pairs(&set, end - at) == 0 && put_han_words(&place, &words, &set) == 0 &&
-            put_runs(self, text, WORD_CHAR, &words, &set) == 0 && put_runs(self, text, SCRIPT_CHAR, &words, &set) == 0 &&
-            put_grams(self, text, pairs, &grams, &set) == 0) {
-            int failed = 0;
-            while (!failed && next_code(self, &at, end, &start, &stop))
-                failed = put_run(&codes, self->points + start, stop - start) < 0;
-            if (!failed) lanes = Py_BuildValue("(NNN)", put_so_far(&words), put_so_far(&grams), put_so_far(&codes));
+static int put_codes(const Scan *self, Py_ssize_t text, Text *out) {
+    Py_ssize_t at = self->starts[text], end = self->starts[text + 1], start, stop;
+    while (next_code(self, &at, end, &start, &stop))
+        if (put_run(out, self->points + start, stop - start) < 0) return -1;
+    return 0;
+}
+
+/* The stems of all texts and where those of each end. */
+static int put_stems(const Scan *self, Text *out, Py_ssize_t *ends) {
+    for (Py_ssize_t text = 0; text < self->count; text++) {
+        Py_ssize_t end = self->starts[text + 1];
+        for (Py_ssize_t at = self->starts[text]; at < end; at++) {
+            if (!(self->uses[at] & WORD_CHAR)) continue;
+            Py_ssize_t stop = run_end(self, at, end, WORD_CHAR);
+            if (put_stem(self->scanner, out, self->points + at, stop - at) < 0) return -1;
+            at = stop;
         }
-        if (!lanes) {
-            Py_CLEAR(made);
-            break;
-        }
-        PyList_SET_ITEM(made, text, lanes);
+        ends[text] = out->size;
     }
-    PyMem_Free(words.at);
-    PyMem_Free(grams.at);
-    PyMem_Free(codes.at);
-    PyMem_Free(set.pairs);
-    PyMem_Free(set.stamps);
-    Py_DECREF(place.words);
+    return 0;
+}
+
+/* The lanes of all texts, one behind the other, and where each of them ends: without the interpreter's lock. */
+static int put_lanes(const Scan *self, int pairs, const Text *stems, const Py_ssize_t *stem_ends, Text *out, Py_ssize_t *ends) {
+    Pairs set = {0};
+    Found found = {0};
+    int failed = 0;
+    for (Py_ssize_t text = 0; !failed && text < self->count; text++) {
+        Py_ssize_t stem = text ? stem_ends[text - 1] : 0, stemmed = stem_ends[text] - stem;
+        failed = begin_pairs(&set, self->starts[text + 1] - self->starts[text]) < 0 ||
+                 put_han_words(self, text, out, &set, &found) < 0 || reserve(out, stemmed) < 0;
+        if (failed) break;
+        if (stemmed) memcpy(out->at + out->size, stems->at + stem, (size_t)stemmed * sizeof(Py_UCS4));
+        out->size += stemmed;
+        failed = put_scripts(self, text, out, &set) < 0;
+        ends[3 * text] = out->size;
+        failed = failed || put_grams(self, text, pairs, out, &set) < 0;
+        ends[3 * text + 1] = out->size;
+        failed = failed || put_codes(self, text, out) < 0;
+        ends[3 * text + 2] = out->size;
+    }
+    PyMem_RawFree(set.pairs);
+    PyMem_RawFree(set.stamps);
+    free_found(&found);
+    return failed ? -1 : 0;
+}
+
+static PyObject *scan_lanes(Scan *self, PyObject *args, PyObject *named) {
+    static char *names[] = {"pairs", NULL};
+    int pairs = ALL_PAIRS, failed;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|$i", names, &pairs)) return NULL;
+    Text stems = {0}, lanes = {0};
+    PyObject *made = NULL;
+    Py_ssize_t *ends = PyMem_Malloc((size_t)(4 * self->count + 1) * sizeof(Py_ssize_t)), *stem_ends = ends + 3 * self->count;
+    if (!ends) return PyErr_NoMemory();
+    if (put_stems(self, &stems, stem_ends) < 0) goto done;
+    Py_BEGIN_ALLOW_THREADS;
+    failed = put_lanes(self, pairs, &stems, stem_ends, &lanes, ends) < 0;
+    Py_END_ALLOW_THREADS;
+    if (failed) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    made = PyList_New(self->count);
+    for (Py_ssize_t text = 0, start = 0; made && text < self->count; text++) {
+        const Py_ssize_t *end = ends + 3 * text;
+        PyObject *three = Py_BuildValue("(NNN)", put_between(&lanes, start, end[0]), put_between(&lanes, end[0], end[1]),
+                                        put_between(&lanes, end[1], end[2]));
+        start = end[2];
+        if (three)
+            PyList_SET_ITEM(made, text, three);
+        else
+            Py_CLEAR(made);
+    }
+done:
+    PyMem_Free(ends);
+    PyMem_RawFree(stems.at);
+    PyMem_RawFree(lanes.at);
     return made;
 }
 
@@ -546,13 +558,32 @@ static int append_runs(const Scan *self, PyObject *found, uint8_t use) {
         if (use == WORD_CHAR) {
             stem.size = 0;
             failed = put_stem(self->scanner, &stem, self->points + at, stop - at) < 0 ||
-                     append_term(self, found, at, stop, put_so_far(&stem)) < 0;
+                     append_term(self, found, at, stop, put_between(&stem, 0, stem.size)) < 0;
         } else {
             failed = append_term(self, found, at, stop, as_str(self->points + at, stop - at)) < 0;
         }
         at = stop;
     }
-    PyMem_Free(stem.at);
+    PyMem_RawFree(stem.at);
+    return failed ? -1 : 0;
+}
+
+static int append_han_words(const Scan *self, PyObject *found) {
+    Py_ssize_t end = self->starts[self->count];
+    Found words = {0};
+    int failed = 0;
+    for (Py_ssize_t at = 0; !failed && at < end; at++) {
+        if (!(self->uses[at] & HAN_CHAR)) continue;
+        Py_ssize_t stop = run_end(self, at, end, HAN_CHAR);
+        failed = find_words(self->scanner->dictionary, self->points + at, stop - at, &words) < 0 && no_memory();
+        for (Py_ssize_t word = 0; !failed && word < words.count; word++) {
+            Span span = words.spans[word];
+            PyObject *spelled = as_str(self->points + at + span.start, span.stop - span.start);
+            failed = append_term(self, found, at + span.start, at + span.stop, spelled) < 0;
+        }
+        at = stop;
+    }
+    free_found(&words);
     return failed ? -1 : 0;
 }
 
@@ -562,24 +593,18 @@ static PyObject *scan_terms(Scan *self, PyObject *Py_UNUSED(ignored)) {
     Py_ssize_t at = 0, end = self->starts[self->count], start, stop;
     while (next_code(self, &at, end, &start, &stop))
         if (append_term(self, found, start, stop, as_str(self->points + start, stop - start)) < 0) goto failed;
-    if (append_runs(self, found, WORD_CHAR) < 0 || append_runs(self, found, SCRIPT_CHAR) < 0) goto failed;
+    if (append_runs(self, found, WORD_CHAR) < 0 || append_runs(self, found, SCRIPT_CHAR) < 0 ||
+        append_han_words(self, found) < 0)
+        goto failed;
     return found;
 failed:
     Py_DECREF(found);
     return NULL;
 }
 
-static PyObject *scan_han_runs(Scan *self, PyObject *Py_UNUSED(ignored)) {
-    PyObject *found = PyList_New(0);
-    if (found && append_runs(self, found, HAN_CHAR) < 0) Py_CLEAR(found);
-    return found;
-}
-
 static PyObject *scan_folded(Scan *self, void *Py_UNUSED(closure)) {
     return as_str(self->points, self->starts[self->count]);
 }
-
-static PyObject *scan_han(Scan *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->han); }
 
 /* ---------------------------------------------------------------------------------------------------------- module */
 
@@ -591,14 +616,12 @@ static PyMethodDef scanner_methods[] = {
 
 static PyMethodDef scan_methods[] = {
     {"lanes", (PyCFunction)(void (*)(void))scan_lanes, METH_VARARGS | METH_KEYWORDS,
-     "The three lanes of each text, given the words that `han` was cut into."},
-    {"terms", (PyCFunction)scan_terms, METH_NOARGS, "The terms of the only text that are not Chinese, with their places."},
-    {"han_runs", (PyCFunction)scan_han_runs, METH_NOARGS, "The Chinese runs of the only text, with their places."},
+     "The three lanes of each text."},
+    {"terms", (PyCFunction)scan_terms, METH_NOARGS, "The terms of the only text with their places."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef scan_getters[] = {
-    {"han", (getter)scan_han, NULL, "The Chinese runs of all texts, marked off; empty where there is none.", NULL},
     {"folded", (getter)scan_folded, NULL, "The only text folded.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -631,8 +654,10 @@ static struct PyModuleDef module = {
 };
 
 PyMODINIT_FUNC PyInit__native_lanes(void) {
-    if (PyType_Ready(&ScannerType) < 0 || PyType_Ready(&ScanType) < 0) return NULL;
+    if (PyType_Ready(&ScannerType) < 0 || PyType_Ready(&ScanType) < 0 || PyType_Ready(&DictionaryType) < 0) return NULL;
     PyObject *made = PyModule_Create(&module);
-    if (made && PyModule_AddObjectRef(made, "Scanner", (PyObject *)&ScannerType) < 0) Py_CLEAR(made);
+    if (made && (PyModule_AddObjectRef(made, "Scanner", (PyObject *)&ScannerType) < 0 ||
+                 PyModule_AddObjectRef(made, "Dictionary", (PyObject *)&DictionaryType) < 0))
+        Py_CLEAR(made);
     return made;
 }

@@ -1,7 +1,8 @@
-"""Texts -> what each of their characters is good for -> the terms of three lanes, all but Chinese words.
+"""Texts -> what each of their characters is good for -> the terms of three lanes.
 
 One pass over the texts as an array of code points decides about each character from its class and its neighbours'.
-`native/lanes.c` does the same in C, four times as fast, where it could be compiled; this is the same in numpy.
+Chinese runs are cut by jieba's dictionary in search mode. `native/lanes.c` and `native/words.c` do it in C, several
+times as fast and mostly without the interpreter's lock, where they could be compiled; this is the same in numpy.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from functools import cache, cached_property
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -67,21 +70,14 @@ class Scan(Protocol):
     """Texts that were looked through."""
 
     @property
-    def han(self) -> str:
-        """The Chinese runs of all texts, marked off from each other; empty where there is none."""
-
-    @property
     def folded(self) -> str:
         """The only text, folded."""
 
-    def lanes(self, words: Sequence[str], *, pairs: Pairs = Pairs.ALL) -> list[tuple[str, str, str]]:
-        """Each text's words, pairs and codes with white space between, given what `han` was cut into."""
+    def lanes(self, *, pairs: Pairs = Pairs.ALL) -> list[tuple[str, str, str]]:
+        """Each text's words, pairs and codes with white space between."""
 
     def terms(self) -> list[Term]:
-        """Codes, words as their stems and runs of other scripts of the only text."""
-
-    def han_runs(self) -> list[Term]:
-        """The Chinese runs of the only text."""
+        """Codes, words as their stems, runs of other scripts and Chinese words of the only text."""
 
 
 class Scanner(Protocol):
@@ -100,8 +96,28 @@ def scanner(*, stem: Callable[[str], str], accents: bool = False) -> Scanner:
         return NumpyScanner(stem=stem, accents=accents)
     known = tables()
     return native.Scanner(
-        shift=_shift(accents=accents), kind=known.kind.astype(np.uint8), uses=known.uses, stemmer=stem, term=Term
+        shift=_shift(accents=accents),
+        kind=known.kind.astype(np.uint8),
+        uses=known.uses,
+        stemmer=stem,
+        dictionary=_dictionary,
+        term=Term,
     )
+
+
+@cache
+def _dictionary() -> native.Dictionary:
+    """Asked for at the first Chinese character. Its tables stay in their files, so processes share them."""
+    folder = Path(__file__).with_name("dictionary")
+    return native.Dictionary(**{path.stem: np.load(path, mmap_mode="r") for path in folder.glob("*.npy")})
+
+
+@cache
+def _jieba() -> ModuleType:
+    """Loaded at the first Chinese character, for it reads its dictionary for 0.1 s."""
+    import rjieba
+
+    return rjieba
 
 
 # --------------------------------------------------------------------------------------------- folding
@@ -191,20 +207,15 @@ class NumpyScan:
         """As the protocol says."""
         return _text(self._points[1:-1])
 
-    @cached_property
-    def han(self) -> str:
-        """As the protocol says."""
-        runs = self._runs(HAN_CHAR, HAN_TEXT)
-        return runs if runs.strip(f" {_MARK}") else ""
-
-    def lanes(self, words: Sequence[str], *, pairs: Pairs = Pairs.ALL) -> list[tuple[str, str, str]]:
+    def lanes(self, *, pairs: Pairs = Pairs.ALL) -> list[tuple[str, str, str]]:
         """As the protocol says."""
         if not self._count:
             return []
         marks = _MARK * (self._count - 1)
         han = scripts = grams = marks
         if (self._kinds > BREAK).any():
-            han = " ".join(words) or marks
+            runs = self._runs(HAN_CHAR, HAN_TEXT)
+            han = " ".join(_jieba().cut_for_search(runs)) if runs.strip(f" {_MARK}") else marks
             scripts = self._only(SCRIPT_CHAR)
             grams = self._grams((han, scripts) if pairs else (), once=pairs == Pairs.ONCE)
         latin = " ".join(map(self._stem, self._runs(WORD_CHAR, WORD_TEXT).split()))
@@ -215,11 +226,12 @@ class NumpyScan:
     def terms(self) -> list[Term]:
         """As the protocol says."""
         latin = (Term(*run.span(), self._stem(run[0])) for run in _RUN.finditer(self._only(WORD_CHAR)))
-        return [*self._codes(), *latin, *self._places(SCRIPT_CHAR)]
-
-    def han_runs(self) -> list[Term]:
-        """As the protocol says."""
-        return list(self._places(HAN_CHAR))
+        han = (
+            Term(run.start + start, run.start + end, word)
+            for run in self._places(HAN_CHAR)
+            for word, start, end in _jieba().tokenize(run.term, mode="search")
+        )
+        return [*self._codes(), *latin, *self._places(SCRIPT_CHAR), *han]
 
     def _places(self, use: int) -> Iterator[Term]:
         return (Term(*run.span(), run[0]) for run in _RUN.finditer(self._only(use)))

@@ -8,15 +8,14 @@ The lanes, each cut the same way for the index and for a query:
 - codes: what words tear apart: `PPR-9087`, `C++`, `.NET`, `3.14`, `v1.2.3`, `a_b.c`, `foo@bar.com`, `AK47`.
 
 All of them read folded text: lower case, narrow forms, simplified characters, Latin letters without accents. Folding
-keeps every character's place. `scanning` finds what each lane has of a text, all but Chinese words.
+keeps every character's place. `scanning` finds what each lane has of a text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property
-from types import ModuleType
+from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from headwater.characters import CJK_CHAR, HAN_RANGES, SCRIPT_RANGES, composed
@@ -69,14 +68,6 @@ class QueryLanes(NamedTuple):
     phrases: list[list[str]]
 
 
-@cache
-def _jieba() -> ModuleType:
-    """Loaded at the first Chinese character, for it reads its dictionary for 0.1 s."""
-    import rjieba
-
-    return rjieba
-
-
 class Cutter:
     """Cuts text into lanes. The dictionary changes queries and highlights only, so it needs no re-indexing.
 
@@ -114,8 +105,7 @@ class Cutter:
 
         Without all `pairs` it is for whoever looks for a pair among the words as well.
         """
-        seen = self._scanner.scan([composed(text) for text in texts])
-        return seen.lanes(_jieba().cut_for_search(seen.han) if seen.han else (), pairs=pairs)
+        return self._scanner.scan([composed(text) for text in texts]).lanes(pairs=pairs)
 
     def stem(self, word: str) -> str:
         """The term of one word of Latin letters, in lower case: what `cut` makes of it."""
@@ -135,12 +125,7 @@ class Cutter:
     def words_in(self, text: str) -> list[Term]:
         """The terms of the words and codes lanes and the dictionary's words, with their places, in order."""
         seen = self._scanner.scan((text,))
-        found = seen.terms()
-        found += self._known(seen.folded)
-        for first, _, run in seen.han_runs():
-            for term, start, end in _jieba().tokenize(run, mode="search"):
-                found.append(Term(first + start, first + end, term))
-        return sorted(found)
+        return sorted([*seen.terms(), *self._known(seen.folded)])
 
     def _known(self, folded: str) -> Iterator[Term]:
         """The dictionary's words in it: leftmost, longest, and whole where words have spaces between."""

@@ -1,9 +1,13 @@
 """What is compiled against what stands in for it: the same terms, the same pieces, the same vectors."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import rjieba
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,11 +31,21 @@ TEXTS = [
     "x" * 70 + " " + "y-" * 80 + " Running runners RAN easily",
     "Ｆｕｌｌ　ｗｉｄｔｈ ①②③ Zürich Øresund naïve résumé İzmir I\u0307zmir ΣΑΣ … ½ ﾊﾞ ㎡",
     "中" * 300 + "a1" * 120,
+    "小明硕士毕业于中国科学院计算所，后在日本京都大学深造；他来到了网易杭研大厦。中华人民共和国国务院总理",
+    "龘龘靐齉爩是生僻字，㐀㐁㐂亦然，\u9fd6\u9fff在表外，⺀⻩⼀⿕是部首，々〇〡〆之类，韩冰是个好人，豈更",
 ]
+# Those that words are made of, those that start few or none, and what jieba takes for a word of its own.
+HAN = (
+    "的一是不了人我在有他这中大来上国和说们为子时道出而要于就下得可你年生自会那后能对着事其里所去行"
+    "过家十用发天如然作方成者多日都三小军二无同么经法当起与好看学进种将还分此心前面又定见只主没公从"
+    "㐀䶵鿕\u9fd6\u9fff龘⺀⼀々〇〆豈\U00020000"
+)
 texts_of_all_kinds = st.one_of(
     st.sampled_from(TEXTS),
     st.text(alphabet=st.sampled_from(ODD), max_size=60),
     st.text(alphabet=st.characters(codec=None), max_size=60),
+    st.text(alphabet=st.sampled_from(HAN), max_size=120),
+    st.text(alphabet=st.characters(min_codepoint=0x2E80, max_codepoint=0x9FFF), max_size=60),
 )
 
 
@@ -45,27 +59,20 @@ def both(request: pytest.FixtureRequest) -> tuple[Scanner, Scanner]:
     return scanner(stem=stem, accents=request.param), NumpyScanner(stem=stem, accents=request.param)
 
 
-def cut_by_threes(han: str) -> list[str]:
-    """Something like a dictionary's cut: words of one to three characters, the marks left where they are."""
-    return [word for part in han.split(" ") for word in [part[:3], part[1:3], part[3:5], part[5:]] if word]
-
-
 class TestLanes:
     @given(texts=st.lists(texts_of_all_kinds, max_size=5), pairs=st.sampled_from(Pairs))
     def test_are_the_same(self, both: tuple[Scanner, Scanner], texts: list[str], pairs: Pairs) -> None:
         found = []
         for one in both:
-            seen = one.scan(texts)
-            lanes = seen.lanes(cut_by_threes(seen.han), pairs=pairs)
+            lanes = one.scan(texts).lanes(pairs=pairs)
             found.append([tuple(lane.split() for lane in of_text) for of_text in lanes])
             assert len(lanes) == len(texts)
         assert found[0] == found[1]
 
     @given(text=texts_of_all_kinds)
-    def test_terms_and_runs_stand_in_the_same_places(self, both: tuple[Scanner, Scanner], text: str) -> None:
+    def test_terms_stand_in_the_same_places(self, both: tuple[Scanner, Scanner], text: str) -> None:
         native, other = (one.scan([text]) for one in both)
         assert native.terms() == other.terms()
-        assert native.han_runs() == other.han_runs()
         assert native.folded == other.folded
         assert all(type(term) is scanning.Term for term in native.terms())
 
@@ -94,7 +101,7 @@ class TestLanes:
         native = scanner(stem=counted)
         words = [f"w{number}" for number in range(100_002)]
         for _ in range(2):
-            (lanes,) = native.scan([" ".join(words)]).lanes(())
+            (lanes,) = native.scan([" ".join(words)]).lanes()
             assert lanes[0].split() == [word.upper() for word in words]
         assert 100_002 < len(asked) <= 200_004
 
@@ -104,7 +111,7 @@ class TestLanes:
             (lambda one: one.fold(b"x"), "fold wants a str"),
             (lambda one: one.scan([1]), "scan wants texts"),
             (lambda one: one.scan(3), "sequence of texts"),
-            (lambda one: one.scan(["汉"]).lanes([1]), "lanes wants words"),
+            (lambda one: one.scan(["汉"]).lanes(1), "positional arguments"),
         ],
     )
     def test_what_is_no_text_is_refused(self, call: Callable[[Scanner], object], message: str) -> None:
@@ -119,7 +126,65 @@ class TestLanes:
             raise LookupError(word)
 
         with pytest.raises(LookupError, match="word"):
-            scanner(stem=broken).scan(["word"]).lanes(())
+            scanner(stem=broken).scan(["word"]).lanes()
+
+
+class TestDictionary:
+    tables: ClassVar[dict[str, np.ndarray]] = {
+        path.stem: np.load(path) for path in Path(scanning.__file__).with_name("dictionary").glob("*.npy")
+    }
+
+    @pytest.mark.parametrize(
+        "text", ["小明硕士毕业于中国科学院计算所", "他来到了网易杭研大厦", "南京市长江大桥", "韩冰是个好人"]
+    )
+    def test_words_are_those_of_jieba_in_its_order(self, text: str) -> None:
+        assert scanning.native is not None, NEEDS
+        (lanes,) = scanner(stem=stem).scan([text]).lanes()
+        assert lanes[0].split() == rjieba.cut_for_search(text)
+        assert [term for _, _, term in scanner(stem=stem).scan([text]).terms()] == rjieba.cut_for_search(text)
+
+    @pytest.mark.parametrize(
+        ("name", "table", "message"),
+        [
+            ("chars", np.zeros(3, dtype="<u2"), "chars has 6 bytes"),
+            ("chars", np.full(0x9FFF - 0x3400 + 1, 60_000, dtype="<u2"), "chars has number 60000, but there are"),
+            ("firsts", np.zeros(0, dtype="<u4"), "firsts has 0 bytes"),
+            ("firsts", np.zeros(2, dtype="<u4"), "emissions has"),
+            ("slots", np.zeros(3, dtype="<u1"), "slots has 3 bytes"),
+            ("counts", np.ones(9000), "counts and slots are too long"),
+            ("steps", np.zeros((4, 4)), "steps has 128 bytes"),
+        ],
+    )
+    def test_tables_that_do_not_fit_are_refused(self, name: str, table: np.ndarray, message: str) -> None:
+        assert scanning.native is not None, NEEDS
+        with pytest.raises(ValueError, match=message):
+            scanning.native.Dictionary(**{**self.tables, name: table})
+
+    def test_is_loaded_at_the_first_chinese_character(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert scanning.native is not None, NEEDS
+
+        def missing() -> None:
+            raise FileNotFoundError("no dictionary")
+
+        monkeypatch.setattr(scanning, "_dictionary", missing)
+        one = scanner(stem=str)
+        assert one.scan(["plain カタカナ"]).lanes()[0][0] == "plain カタカナ"
+        with pytest.raises(FileNotFoundError, match="no dictionary"):
+            one.scan(["汉字"])
+
+    def test_what_is_none_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert scanning.native is not None, NEEDS
+        monkeypatch.setattr(scanning, "_dictionary", dict)
+        with pytest.raises(TypeError, match="Dictionary"):
+            scanner(stem=str).scan(["汉字"])
+
+    def test_threads_cut_side_by_side(self) -> None:
+        assert scanning.native is not None, NEEDS
+        one = scanner(stem=stem)
+        wanted = one.scan(TEXTS * 20).lanes(pairs=Pairs.ONCE)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: one.scan(TEXTS * 20).lanes(pairs=Pairs.ONCE), range(40)))
+        assert all(lanes == wanted for lanes in found)
 
 
 class TestPieces:

@@ -142,14 +142,16 @@ def test_many_texts_are_cut_as_each_alone() -> None:
     assert CUTTER.cut_joined("") == ("", "", "")
 
 
-def test_engines_are_loaded_only_when_needed() -> None:
+@pytest.mark.parametrize(("first", "loaded"), [("", "'Stemmer'"), ("s.native = None", "'rjieba', 'Stemmer'")])
+def test_engines_are_loaded_only_when_needed(first: str, loaded: str) -> None:
     code = (
+        f"import headwater.scanning as s; {first}\n"
         "import sys, headwater.tokens as t; loaded = lambda: [m for m in ('rjieba', 'Stemmer') if m in sys.modules]\n"
         "a = loaded(); t.sentences('x. y'); t.count_tokens('x'); b = loaded(); c = t.Cutter(); c.cut('word')\n"
         "d = loaded(); c.cut('中文'); print(a, b, d, loaded())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("] [") == ["[", "", "'Stemmer'", "'rjieba', 'Stemmer']\n"]
+    assert done.stdout.split("] [") == ["[", "", "'Stemmer'", f"{loaded}]\n"]
 
 
 # ---- the dictionary

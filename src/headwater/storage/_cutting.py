@@ -1,7 +1,7 @@
 """Texts -> their three lanes, with a second thread at work when there are many.
 
 A batch can be begun before its turn: then it is being cut while an index is flushed, which needs nothing of Python.
-Half of cutting is jieba's, which lets other threads run meanwhile. A second process would cut without waiting for any
+Nearly all of cutting lets other threads run meanwhile. A second process would cut without waiting for any
 of them, but to send texts and lanes back and forth takes more of the processors than that gains.
 """
 

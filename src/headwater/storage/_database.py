@@ -64,7 +64,7 @@ class FileConnection(sqlite3.Connection):
         rows = list(parameters)
         at_once = PARAMETERS // row.count("?")
         whole = len(rows) - len(rows) % at_once
-        wide = f"{into}{', '.join([row] * at_once)}{conflict}"
+        wide = f"insert or fail{into.removeprefix('insert')}{', '.join([row] * at_once)}{conflict}"
         for start in range(0, whole, at_once):
             self.execute(wide, list(chain.from_iterable(rows[start : start + at_once])))
         return super().executemany(sql, rows[whole:])
