@@ -86,7 +86,9 @@ class LateInteraction:
         asked = _question(model, question)
         if asked is None or not any(map(len, passages)):
             return [float(score) for score in before]
-        found = evidence(model, asked, passages)
+        # All numbers are finite. Now and then a BLAS warns of an invalid one all the same.
+        with np.errstate(invalid="ignore"):
+            found = evidence(model, asked, passages)
         if self._meaning_weight:
             before = before + self._meaning_weight * _meaning(hits)
         total = before * found.covered + WINDOW_WEIGHT * found.windows + PAIR_WEIGHT * found.pairs
