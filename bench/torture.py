@@ -25,7 +25,7 @@ def main() -> None:
         "`make torture` starts a real `headwater add` over and over, kills it with SIGKILL at a random moment, and",
         "then looks at the home with a reader: every document must hold one whole version, never older than what a",
         "finished run acknowledged; searches must find exactly that version; `check --repair` must leave nothing to",
-        "find. `make test` does the same 8 times, `make test-all` 25. In process, `tests/faults/test_crash.py` stops",
+        "find. `make test` does the same 25 times. In process, `tests/faults/test_crash.py` stops",
         "the indexer before and after every single call to the catalog and both indexes.",
         "",
         "| what | figure |",
