@@ -116,6 +116,66 @@ def test_other_files_are_no_exports(data: bytes) -> None:
         bookmarks.read_export(data)
 
 
+def test_an_export_that_was_cut_is_told() -> None:
+    html = netscape("<DT><H3>Inner</H3>", "<DL><p>", '<DT><A HREF="https://a.example/one">One</A>', "</DL><p>")
+    pocket = '<html><title>Pocket Export</title><ul><li><a href="https://a.example/one">One</a></li></ul></html>'
+    for whole, last in ((html, "</DL>"), (pocket, "</ul>")):
+        assert not bookmarks.is_cut(whole.encode())
+        for end in range(whole.index("https"), whole.rindex(last) + len(last) - 1):
+            assert bookmarks.is_cut(whole[:end].encode()), whole[:end]
+            # Half of an address would be another address.
+            assert {one.url for one in bookmarks.read_export(whole[:end].encode())} <= {"https://a.example/one"}
+    rows = [
+        "url,title,selection,folder,timestamp",
+        'https://a.example/1,"a ""x"", b",,Unread,1',
+        "https://a.example/2,c,,,2",
+    ]
+    table = "\r\n".join(rows)
+    for whole in (table, table + "\r\n", rows[0], "\r\n".join(rows[:2]) + "\r\n"):
+        assert not bookmarks.is_cut(whole.encode())
+    for row, before in ((rows[1], []), (rows[2], ["https://a.example/1"])):
+        start = table.index(row)
+        for end in range(start + 1, start + row.rindex(",") + 1):
+            assert bookmarks.is_cut(table[:end].encode()), table[:end]
+            assert [one.url for one in bookmarks.read_export(table[:end].encode())] == before
+    assert not bookmarks.is_cut(b"hello")
+
+
+@pytest.mark.parametrize("kind", ["html", "csv"])
+def test_nothing_is_pruned_for_an_export_that_was_cut(
+    kb: headwater.KnowledgeBase, site: Site, tmp_path: Path, kind: str
+) -> None:
+    urls = [site.html(f"/{name}", PAGE.format(name, LONG)) for name in ("one", "two", "three")]
+    if kind == "html":
+        whole = netscape(*(f'<DT><A HREF="{url}">{url}</A>' for url in urls))
+    else:
+        whole = "".join(["url,title,selection,folder,timestamp\n", *(f"{url},t,,Unread,1\n" for url in urls)])
+    export = tmp_path / f"export.{kind}"
+    export.write_text(whole)
+    assert kb.add(export).added == 3
+    export.write_text(whole[: whole.index("/three") + 3])
+    for dry_run in (True, False):
+        report = kb.add(export, prune=True, dry_run=dry_run)
+        assert (report.added, report.unchanged, report.removed, report.missing) == (0, 2, 0, ())
+        [failure] = report.failed
+        assert failure.uri == export.as_posix()
+        assert "was cut" in failure.reason and "no page counts as gone" in failure.reason
+    assert {record.uri for record in kb.documents()} == set(urls)
+    gone = whole.replace(f'<DT><A HREF="{urls[2]}">{urls[2]}</A>', "").replace(f"{urls[2]},t,,Unread,1\n", "")
+    export.write_text(gone)
+    report = kb.add(export, prune=True)
+    assert (report.removed, report.failed) == (1, ())
+
+
+def test_an_export_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export = tmp_path / "export.html"
+    export.write_text(netscape('<DT><A HREF="https://a.example/one">One</A>'))
+    monkeypatch.setattr(bookmarks, "MAX_BYTES", 100)
+    source = bookmarks.BookmarkSource(export, read=lambda uri: Blob(uri=uri, data=b""))
+    with pytest.raises(SourceError, match="larger than 100 bytes; export your bookmarks in parts"):
+        list(source.scan())
+
+
 @pytest.mark.parametrize(
     ("html", "nothing"),
     [
@@ -459,10 +519,49 @@ def test_a_broken_sitemap_is_told_on_the_command_line(tmp_path: Path, site: Site
     assert f"{site.url('/gone.xml')}: " in outcome.error and "404" in outcome.error
 
 
+def test_a_sitemap_over_the_limit_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "_MOST", {"urlset": 2, "sitemapindex": 2})
+    rows = [f"<url><loc>/{number}</loc></url>" for number in range(3)]
+    parts = [f"<sitemap><loc>{site.url(f'/{number}.xml')}</loc></sitemap>" for number in range(3)]
+    for number in range(3):
+        site.pages[f"/{number}.xml"] = Page(SITEMAP.format(f"<url><loc>/{number}</loc></url>").encode())
+    for two, three in (
+        (SITEMAP.format("".join(rows[:2])), SITEMAP.format("".join(rows))),
+        (f"<sitemapindex>{''.join(parts[:2])}</sitemapindex>", f"<sitemapindex>{''.join(parts)}</sitemapindex>"),
+    ):
+        for data, is_whole in ((two, True), (three, False)):
+            source = source_of(site, data)
+            assert [change.uri for change in source.scan()] == [site.url("/0"), site.url("/1")]
+            assert source.is_whole == is_whole
+            reasons = [failure.reason for failure in source.failures]
+            assert reasons == [] if is_whole else "names 3 and 2 are the limit" in reasons[0]
+    # A feed names what it likes.
+    many = source_of(site, "<rss>" + "".join(f"<item><link>/{number}</link></item>" for number in range(3)) + "</rss>")
+    assert len(list(many.scan())) == 3 and many.failures == []
+
+
+def test_sitemaps_that_lie_too_deep_are_told(site: Site) -> None:
+    for level in range(4):
+        site.pages[f"/{level}.xml"] = Page(
+            f"<sitemapindex><sitemap><loc>{site.url(f'/{level + 1}.xml')}</loc></sitemap></sitemapindex>".encode()
+        )
+    source = source_of(site, site.pages["/0.xml"].body.decode())
+    assert list(source.scan()) == [] and not source.is_whole
+    [failure] = source.failures
+    assert failure.uri == site.url("/3.xml") and "3 levels down" in failure.reason
+
+
+def source_of(site: Site, data: str) -> feed.FeedSource:
+    def read(uri: str) -> Blob:
+        return Blob(uri=uri, data=site.pages[uri.removeprefix(site.url(""))].body)
+
+    return feed.FeedSource(site.url("/s.xml"), read=read, blob=Blob(uri=site.url("/s.xml"), data=data.encode()))
+
+
 def test_a_sitemap_that_names_itself_ends(site: Site) -> None:
     index = f"<sitemapindex><sitemap><loc>{site.url('/s.xml')}</loc></sitemap></sitemapindex>"
     source = feed.FeedSource(site.url("/s.xml"), read=lambda uri: Blob(uri=uri, data=index.encode()))
-    assert isinstance(source, Source) and list(source.scan()) == []
+    assert isinstance(source, Source) and list(source.scan()) == [] and source.failures == []
 
 
 def test_subscriptions_are_looked_at_when_their_time_has_come(kb: headwater.KnowledgeBase, site: Site) -> None:

@@ -20,7 +20,7 @@ from typing import Final
 from headwater.errors import NotFound, SourceError
 from headwater.sources._address import PageError, normalised
 from headwater.sources._stand_in import DEAD_LINK, LISTED_IN
-from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Labels, Record
+from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Failure, Labels, Record
 
 # Enough to know an export by; a page may have a long comment in front.
 HEAD_BYTES: Final = 8192
@@ -28,6 +28,8 @@ HEAD_BYTES: Final = 8192
 MAX_BYTES: Final = 256 * 1024 * 1024
 _NETSCAPE: Final = re.compile(r"\s*(?:<!--.*?-->\s*)*<!doctype\s+netscape-bookmark", re.IGNORECASE | re.DOTALL)
 _POCKET: Final = re.compile(r"<title>\s*Pocket Export\s*</title>", re.IGNORECASE)
+# Tags stay open by design, but for those of lists.
+_LIST: Final = re.compile(r"<(/?)(?:dl|ul)\b", re.IGNORECASE)
 # The columns that tell a CSV; others may stand between them.
 _COLUMNS: Final = {
     "raindrop": {"id", "title", "note", "excerpt", "url", "folder", "tags", "created"},
@@ -75,7 +77,7 @@ def read_export(data: bytes) -> list[Bookmark]:
     kind, text = recognised(data), data.decode("utf-8-sig", "replace")
     if not kind:
         raise SourceError("this is no export of bookmarks that is known: Netscape, Pocket, Raindrop or Instapaper")
-    found = _from_html(text) if kind == "netscape" or _POCKET.search(text[:HEAD_BYTES]) else _from_csv(text, kind)
+    found = _from_html(text) if _is_html(kind, text) else _from_csv(text, kind)
     pages: dict[str, Bookmark] = {}
     for one in found:
         try:
@@ -88,6 +90,21 @@ def read_export(data: bytes) -> list[Bookmark]:
             first.description = first.description or one.description
             first.note = first.note or one.note
     return list(pages.values())
+
+
+def is_cut(data: bytes) -> bool:
+    """Whether the end of an export is missing: a list is open, or the last row has too few columns."""
+    kind, text = recognised(data), data.decode("utf-8-sig", "replace")
+    if not kind:
+        return False
+    if _is_html(kind, text):
+        closing = [bool(slash) for slash in _LIST.findall(text)]
+        return closing.count(False) > closing.count(True)
+    return _has_gaps(_rows(text)[-1:])
+
+
+def _is_html(kind: str, text: str) -> bool:
+    return kind == "netscape" or _POCKET.search(text[:HEAD_BYTES]) is not None
 
 
 def labels_of(one: Bookmark, own: Labels, *, listed_in: str) -> Labels:
@@ -119,13 +136,22 @@ class BookmarkSource:
         self.path = Path(path).resolve()
         self.mark = (LISTED_IN, self.path.as_posix())
         self.owner, self.collection, self.labels, self._read, self._record = owner, collection, labels, read, record
+        # Of an export that was cut nobody knows what it would have named: nothing is gone from it.
+        self.is_whole = False
+        self.failures: list[Failure] = []
 
     def scan(self) -> Iterator[Change]:
         """A put for every page; its stamp is what the export says of it."""
         if not self.path.exists():
             raise NotFound(f"no such file: {self.path}; check the path")
         with open(self.path, "rb") as file:
-            data = file.read(MAX_BYTES)
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise SourceError(f"{self.path} is larger than {MAX_BYTES} bytes; export your bookmarks in parts")
+        self.is_whole, self.failures = not is_cut(data), []
+        if not self.is_whole:
+            told = f"{self.path} was cut: what can be read of it is read, and no page counts as gone; export it again"
+            self.failures.append(Failure(uri=self.mark[1], reason=told))
         for one in read_export(data):
             yield self._change(one)
 
@@ -212,9 +238,10 @@ def _from_html(text: str) -> list[Bookmark]:
 
 
 def _from_csv(text: str, kind: str) -> list[Bookmark]:
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_BYTES))  # highlights of a book stand in one cell
-    found = []
-    for row in csv.DictReader(io.StringIO(text)):
+    rows, found = _rows(text), []
+    if _has_gaps(rows[-1:]):  # it was cut there, and half of an address is another address
+        rows.pop()
+    for row in rows:
         told = {(name or "").strip().lower(): (value or "").strip() for name, value in row.items() if name is not None}
         folder = told.get("folder", "")
         status = told.get("status", "") or (folder.lower() if folder.lower() in _NO_FOLDERS else "")
@@ -235,6 +262,15 @@ def _from_csv(text: str, kind: str) -> list[Bookmark]:
             )
         )
     return found
+
+
+def _rows(text: str) -> list[dict[str, str | None]]:
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_BYTES))  # highlights of a book stand in one cell
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def _has_gaps(rows: list[dict[str, str | None]]) -> bool:
+    return any(value is None for row in rows for value in row.values())
 
 
 def _tags(said: str, separator: str) -> tuple[str, ...]:

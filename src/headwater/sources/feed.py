@@ -21,7 +21,7 @@ from headwater.sources._address import PageError, joined, normalised
 from headwater.sources._stand_in import DEAD_LINK, LISTED_IN
 from headwater.types import DEFAULT_COLLECTION, LOCAL_OWNER, Blob, Change, Failure, Labels, Record
 
-# The protocol of sitemaps allows so many pages in one file, and so many files under one index.
+# The protocol of sitemaps allows so many pages in one file. So many files of one index are read, so many levels down.
 MAX_ENTRIES: Final = 50_000
 MAX_FILES: Final = 1_000
 MAX_DEPTH: Final = 3
@@ -35,6 +35,7 @@ _ENTRIES: Final = {
     "sitemapindex": ("sitemap",),
     **dict.fromkeys(("rss", "feed", "rdf"), ("item", "entry")),
 }
+_MOST: Final = {"urlset": MAX_ENTRIES, "sitemapindex": MAX_FILES}
 _PACKED: Final = b"\x1f\x8b"
 _ROOT: Final = re.compile(
     rb"\A\s*(?:<\?[^>]*\?>\s*|<!--.*?-->\s*|<!DOCTYPE[^>\[]*>\s*)*<(?:[\w.-]+:)?(rss|feed|rdf|urlset|sitemapindex)[\s>]",
@@ -90,12 +91,18 @@ def read_entries(data: bytes, base: str) -> Listed:
             f"{base} {'was cut' if cut else 'is broken'} ({wrong}): what can be read of it is read, and no page "
             "counts as gone; add it again when it is whole"
         )
+    if (most := _MOST.get(kind, len(listed))) < len(listed):
+        fault = fault or (
+            f"{base} names {len(listed)} and {most} are the limit: the first {most} are read, and no page counts as "
+            "gone; cut it in parts"
+        )
+        listed = listed[:most]
     if kind == "sitemapindex":
-        return Listed(sitemaps=tuple(_child(one, "loc") for one in listed[:MAX_FILES]), fault=fault)
+        return Listed(sitemaps=tuple(_child(one, "loc") for one in listed), fault=fault)
     if kind == "urlset":
-        pages = [Entry(url=_child(one, "loc"), updated=_child(one, "lastmod")) for one in listed[:MAX_ENTRIES]]
+        pages = [Entry(url=_child(one, "loc"), updated=_child(one, "lastmod")) for one in listed]
     else:
-        pages = [_entry(one, base) for one in listed[:MAX_ENTRIES]]
+        pages = [_entry(one, base) for one in listed]
     return Listed(entries=tuple(pages), fault=fault)
 
 
@@ -121,11 +128,12 @@ class FeedSource:
         self.is_whole = False
         # Sitemaps that an index names and that could not be read, and those that were cut or are broken.
         self.failures: list[Failure] = []
+        self._looked_at: set[str] = set()
 
     def scan(self) -> Iterator[Change]:
         """A put for every page, in the order of the feed."""
         seen: set[str] = set()
-        self.is_whole, self.failures = True, []
+        self.is_whole, self.failures, self._looked_at = True, [], {self.url}
         for entry in self._entries(self.url, self._blob, MAX_DEPTH):
             try:
                 url = normalised(joined(self.url, entry.url))
@@ -147,13 +155,19 @@ class FeedSource:
         if is_sitemap and listed.fault:  # feeds are broken more often than not, and nothing is ever gone from them
             self.failures.append(Failure(uri=url, reason=listed.fault))
         yield from listed.entries
-        for one in listed.sitemaps if depth > 1 else ():
+        for one in listed.sitemaps:
             yield from self._entries_of_part(joined(url, one), depth - 1)
 
     def _entries_of_part(self, url: str, depth: int) -> Iterator[Entry]:
         """What one sitemap of an index names; one that cannot be read takes nothing from the others."""
         try:
-            yield from self._entries(normalised(url), None, depth)
+            part = normalised(url)
+            if part in self._looked_at:
+                return
+            self._looked_at.add(part)
+            if not depth:
+                raise SourceError(f"{part} is a sitemap {MAX_DEPTH} levels down, and it is not read; add it by itself")
+            yield from self._entries(part, None, depth)
         except SourceError as error:
             self.is_whole = False
             self.failures.append(Failure(uri=url, reason=str(error)))
