@@ -200,8 +200,11 @@ class Catalog(Protocol):
         """
         ...
 
-    def owners(self, ids: Sequence[int]) -> dict[int, str]:
-        """For those that are alive and that the indexes hold: the document's id. Quicker than `locate`."""
+    def owners(self, ids: Sequence[int], *, generation: int | None = None) -> dict[int, str]:
+        """For those that are alive and that the indexes hold: the document's id. Quicker than `locate`.
+
+        With a generation that was just read, what was learned since then may be told from memory.
+        """
         ...
 
     def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:

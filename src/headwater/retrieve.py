@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from headwater.asked import Wording
+from headwater.cores import cores
 from headwater.errors import BackendError
 from headwater.filters import Filter, In, conjoin
 from headwater.fuse import LEGS, Leg, covered, fuse, in_order, normalised, ranks
@@ -301,7 +302,7 @@ class _Run:
         with self.clock.stage("locate"):
             new = [chunk_id for chunk_id in ids if chunk_id not in self.owners]
             if new:
-                alive = self.parts.catalog.owners(new)
+                alive = self.parts.catalog.owners(new, generation=self.generation)
                 self.owners.update((chunk_id, alive.get(chunk_id)) for chunk_id in new)
 
     def _places(self, ids: Sequence[int]) -> dict[int, Place]:
@@ -379,7 +380,7 @@ class _Run:
         to spare for it, and handing over costs more than it brings; but an embedder that is waited for is worth it.
         """
         instant = getattr(self.parts.embedder, "instant", False)
-        if instant and (self.parts.company.count > 1 or len(self.legs) == 1):
+        if instant and (len(self.legs) == 1 or self.parts.company.count > 1 or cores() == 1):
             return None
         beside = Beside(self.parts.pool, lambda: self._semantic(limit))
         if instant:

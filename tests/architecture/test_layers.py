@@ -12,7 +12,7 @@ SRC = Path(__file__).parents[2] / "src" / "headwater"
 # A module may import from layers strictly below its own.
 LAYERS: list[set[str]] = [
     {"errors", "_native_lanes", "_native_pieces"},
-    {"characters", "forms", "garbage", "places", "relay", "wanted"},
+    {"characters", "cores", "forms", "garbage", "places", "relay", "wanted"},
     {"scanning"},
     {"filters", "tokens", "selection", "clean", "kinds", "mend", "settings_file", "spellings"},
     {"asked", "highlight", "likeness", "statements", "wording", "facts", "markers", "swaps"},

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from headwater.cores import cores
 from headwater.errors import BackendError, EmptyDocument, SourceError
 from headwater.sandbox import limits as system
 from headwater.sandbox.limits import Limits
@@ -64,7 +65,7 @@ class Sandbox:
     """Workers and who waits for them. Safe for use from several threads; `close` ends every worker."""
 
     def __init__(self, limits: Limits, *, processes: int = 0) -> None:
-        self.limits, self.processes = limits, processes or os.cpu_count() or 1
+        self.limits, self.processes = limits, processes or cores()
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._busy: dict[_Worker, Blob] = {}

@@ -1,6 +1,5 @@
 """A home -> a server for it: opens everything, puts the routes together, and closes everything again."""
 
-import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +17,7 @@ from headwater import __version__
 from headwater.build import open_home
 from headwater.config import Config
 from headwater.config import load as load_settings
+from headwater.cores import cores
 from headwater.errors import HeadwaterError
 from headwater.messages import Usage
 from headwater.server import (
@@ -153,7 +153,7 @@ def opened(home: Path, config: Config, *, open_access: bool) -> State:
         on_done=on_done,
         on_pass=on_pass,
     )
-    threads = settings.retrieval_threads or RETRIEVAL_THREADS_PER_CORE * (os.cpu_count() or 1)
+    threads = settings.retrieval_threads or RETRIEVAL_THREADS_PER_CORE * cores()
     state = State(
         kb=kb,
         ledger=ledger,
@@ -165,7 +165,7 @@ def opened(home: Path, config: Config, *, open_access: bool) -> State:
         open_access=open_access,
         announcer=announcer,
         tracing=tracing,
-        readers=Readers(kb, count=min(settings.readers, os.cpu_count() or 1), in_flight=lambda: state.retrieval.taken),
+        readers=Readers(kb, count=min(settings.readers, cores()), in_flight=lambda: state.retrieval.taken),
     )
     worker.in_flight = lambda: state.retrieval.taken + state.generation.taken
     kb.elsewhere = state.readers.search

@@ -5,7 +5,7 @@ The same statements for every database that is behind it: what differs between t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from headwater.storage._alike import find_alike
 from headwater.storage._check import check, mend
 from headwater.storage._commit import PARAMETERS, Commit, Numbers
 from headwater.storage._links import find_links
+from headwater.storage._owners import Held, Owners
 from headwater.storage._reading import (
     CHUNK_COLUMNS,
     CHUNKS,
@@ -91,7 +92,7 @@ class SqlCatalog(_texts.Texts):
     def __init__(self, database: Store, *, now: Callable[[], str], idle_vectors: int) -> None:
         self._database = database
         self._now, self._idle_vectors = now, idle_vectors
-        self._selector, self._numbers = Selector(), Numbers()
+        self._selector, self._numbers, self._owners = Selector(), Numbers(), Owners()
 
     def generation(self) -> int:
         """Grows with every commit that readers can see."""
@@ -307,10 +308,13 @@ class SqlCatalog(_texts.Texts):
         with self._database.reading(snapshot=True) as db:
             return self._selector.select(db, where)
 
-    def owners(self, ids: Sequence[int]) -> dict[int, str]:
+    def owners(self, ids: Sequence[int], *, generation: int | None = None) -> dict[int, str]:
         """For those that are alive and that the indexes hold: the document's id."""
+        return self._owners.of(ids, generation, self._read_owners)
+
+    def _read_owners(self, tickets: Set[int]) -> Held:
         with self._database.reading() as db:
-            return read_owners(db, ids)
+            return read_owners(db, tickets)
 
     def locate(self, ids: Sequence[int]) -> dict[int, tuple[str, int, int]]:
         """For those that are alive: (document id, start, end)."""

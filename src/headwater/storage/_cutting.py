@@ -7,13 +7,13 @@ of them, but to send texts and lanes back and forth takes more of the processors
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Final, NamedTuple
 
+from headwater.cores import cores
 from headwater.tokens import Cutter, Pairs
 
 Lanes = tuple[str, str, str]
@@ -79,7 +79,7 @@ class Cutting:
 
     def __init__(self, cutter: Cutter, *, threads: int | None = None) -> None:
         self._cutter = cutter
-        self._two = (threads or os.cpu_count() or 1) > 1
+        self._two = (threads or cores()) > 1
         self._thread: ThreadPoolExecutor | None = None
         self._begun: deque[_Batch] = deque()
 

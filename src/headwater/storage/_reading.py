@@ -34,17 +34,17 @@ def listed(ids: Iterable[int]) -> str:
     return json.dumps(sorted({*map(int, ids)}))
 
 
-def read_owners(db: Connection, ids: Sequence[int]) -> dict[int, str]:
-    """The documents of those ids that the indexes of a live version hold: chunks of one have ids from its first on."""
+def read_owners(db: Connection, tickets: Iterable[int]) -> dict[int, tuple[int, str]]:
+    """Of live versions the first id behind those that the indexes hold of it, and the document.
+
+    Chunks of one have ids from its first on.
+    """
     sql = (
-        "select version.ticket, version.document, version.chunks from json_each(?) as given "
+        "select version.ticket, version.chunks, version.document from json_each(?) as given "
         "cross join version on version.ticket = given.value"
     )
-    rows = db.execute(sql, (listed(id >> TICKET_BITS for id in ids),)).fetchall()
-    held = {ticket: ((ticket << TICKET_BITS) + chunks, document) for ticket, document, chunks in rows}
-    nobody = 0, ""
-    found = {id: held.get(id >> TICKET_BITS, nobody) for id in ids}
-    return {id: document for id, (end, document) in found.items() if id < end}
+    rows = db.execute(sql, (listed(tickets),)).fetchall()
+    return {ticket: ((ticket << TICKET_BITS) + chunks, document) for ticket, chunks, document in rows}
 
 
 def count(db: Connection, table: str) -> int:

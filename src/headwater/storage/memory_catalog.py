@@ -323,7 +323,7 @@ class MemoryCatalog:
             found = self._chunks([self._versions]).values()
             return Selection.of_ids([c.id for c, record in found if where.matches(attributes(record, c))])
 
-    def owners(self, ids: Sequence[int]) -> dict[int, str]:
+    def owners(self, ids: Sequence[int], *, generation: int | None = None) -> dict[int, str]:
         """For those that are alive and that the indexes hold: the document's id."""
         held = {chunk.id: id for versions in self._all() for id, one in versions.items() for chunk in one.indexed}
         return {id: held[id] for id in map(int, ids) if id in held}
