@@ -252,7 +252,7 @@ class Catalogs(RuleBasedStateMachine):
                 assert getattr(light, name) == getattr(record, name)
         ids = [(change.ticket << TICKET_BITS) + n for change in self.drawn for n in range(7)]
         assert other.locate(ids) == memory.locate(ids)
-        assert other.owners(ids) == memory.owners(ids)
+        assert other.owners(ids) == memory.owners(ids) == other.owners(ids, generation=other.generation())
         assert other.chunks(ids) == memory.chunks(ids)
         found, expected = other.vectors(ids), memory.vectors(ids)
         rows = dict(zip(expected[0].tolist(), expected[1], strict=True))

@@ -275,6 +275,7 @@ def test_an_answer_is_replayed_and_marked_when_its_sources_change(home: Path, ha
     assert f"{answer.id}: answered" in every.output
     assert "- Parents are entitled to 26 weeks of leave [1]." in every.output
     assert "+ Parents get 30 weeks [1]." in every.output
+    assert f'[1] {(handbook / "hr" / "leave.md").as_posix()}:18-39  "Parents get 30 weeks."' in every.output
     with headwater.open(home) as kb:
         kb.chat("How long is parental leave?")
         assert kb.stale() == []  # asked anew since
@@ -297,6 +298,8 @@ def test_a_replay_tells_what_was_read_for_a_typo(home: Path) -> None:
     shown = run("replay", answer.id, "--home", str(home))
     assert "nothing has the word 'parentel'; 'parental' was asked for instead" in shown.stderr
     assert "asked for instead" not in run("replay", plain.id, "--home", str(home)).stderr
+    again = run("replay", answer.id, "--again", "--home", str(home))
+    assert again.stderr.count("asked for instead") == 1  # it is still so, and was said already
     told = json.loads(run("replay", answer.id, "--json", "--home", str(home)).output)
     assert told["corrected"] == {"parentel": "parental"}
 

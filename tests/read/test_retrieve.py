@@ -58,6 +58,19 @@ class Changed:
 # ---------------------------------------------------------------------------------------------- modes
 
 
+@pytest.mark.parametrize(("processors", "handed_over"), [(1, 0), (2, 1)])
+def test_a_leg_is_handed_to_another_thread_only_where_there_is_a_processor_for_it(
+    filled: Any, monkeypatch: pytest.MonkeyPatch, processors: int, handed_over: int
+) -> None:
+    given: list[object] = []
+    monkeypatch.setattr("headwater.retrieve.cores", lambda: processors)
+    monkeypatch.setattr(type(filled.embedder), "instant", True, raising=False)
+    pool = Changed(filled.pool, "submit", lambda: given.append(1))
+    results = filled.search("leave", mode="hybrid", parts=filled.parts(pool=pool))
+    assert results.mode_used == "hybrid" and len(given) == handed_over
+    assert uris(results) == uris(filled.search("leave", mode="hybrid"))
+
+
 def test_each_mode_finds_what_it_can(filled: Any) -> None:
     assert uris(filled.search("holiday", mode="keyword")) == ["holiday.md"]
     assert set(uris(filled.search("holiday", mode="semantic"))[:3]) == {"holiday.md", "leave.md", "年假.md"}

@@ -1,7 +1,7 @@
 """The commands that go on with what was said: a conversation in the terminal, and an answer looked at again."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from headwater.errors import HeadwaterError, NotFound, UsageError
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
     from headwater.turns import KeptAnswer
-    from headwater.types import Answer
+    from headwater.types import Answer, Citation
 
 HELP = """\
 /new            begin another conversation
@@ -101,7 +101,12 @@ def _plain(kept: "KeptAnswer", now: "Answer | None") -> dict[str, Any]:
     from headwater.turns import plain_answer
 
     shown = plain_answer(kept)
-    return {**shown, "again": {"text": now.text, "same": now.text == kept.text}} if now else shown
+    if now is None:
+        return shown
+    from headwater.shapes import answer_shape
+
+    told = {name: value for name, value in answer_shape(now).items() if name in ("citations", "corrected", "degraded")}
+    return {**shown, "again": {"text": now.text, "same": now.text == kept.text, **told}}
 
 
 def _print_kept(kept: "KeptAnswer", now: "Answer | None") -> None:
@@ -109,22 +114,30 @@ def _print_kept(kept: "KeptAnswer", now: "Answer | None") -> None:
 
     click.echo(f"{kept.question}\n")
     click.echo(f"{kept.text}\n")
-    for citation in kept.citations:
-        changed = "  (changed since)" if citation.uri in kept.stale else ""
-        click.echo(
-            f'  [{citation.marker}] {citation.uri}:{citation.span.start}-{citation.span.end}{changed}  "'
-            f'{_clip(citation.quote)}"'
-        )
+    _print_citations(kept.citations, stale=kept.stale)
     by = kept.model or "the documents' own sentences"
     click.echo(f"\n{kept.id}: answered {kept.created} by {by}, from generation {kept.generation} of the index")
     if kept.stale:
         click.echo(f"stale: {len(kept.stale)} of its sources changed since: {', '.join(kept.stale)}")
-    for note in (*told(kept.corrected), *kept.degraded):
+    notes = (*told(kept.corrected), *kept.degraded)
+    for note in notes:
         click.echo(f"  note: {note}", err=True)
-    if now is not None:
-        click.echo("asked again: the answer is the same" if now.text == kept.text else "asked again:\n")
-        for line in _differences(kept.text, now.text):
-            click.echo(line)
+    if now is None:
+        return
+    if now.text == kept.text:
+        click.echo("asked again: the answer is the same")
+    else:
+        click.echo("asked again:\n\n" + "\n".join(_differences(kept.text, now.text)) + "\n")
+        _print_citations(now.citations)
+    for note in (*told(now.corrected), *now.degraded):
+        if note not in notes:
+            click.echo(f"  note, now: {note}", err=True)
+
+
+def _print_citations(citations: "Sequence[Citation]", *, stale: Container[str] = ()) -> None:
+    for one in citations:
+        changed = "  (changed since)" if one.uri in stale else ""
+        click.echo(f'  [{one.marker}] {one.uri}:{one.span.start}-{one.span.end}{changed}  "{_clip(one.quote)}"')
 
 
 def _differences(before: str, after: str) -> list[str]:

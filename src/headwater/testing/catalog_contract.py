@@ -213,9 +213,11 @@ class CatalogContract(CatalogReadingContract, CatalogSpacesContract):
 
     def test_a_new_version_replaces_the_old_one_at_once(self, catalog: Catalog) -> None:
         old = self.add(catalog, "u", "one\ntwo", tags=("old",))
-        before = catalog.generation()
+        before, ids = catalog.generation(), [old.ticket << TICKET_BITS]
+        assert catalog.owners(ids, generation=before) == dict.fromkeys(ids, named(old))
         new = self.add(catalog, "u", "three", tags=("new",))
         assert catalog.generation() > before
+        assert catalog.owners(ids, generation=catalog.generation()) == {}
         assert catalog.locate([old.ticket << TICKET_BITS]) == {} == catalog.owners([old.ticket << TICKET_BITS])
         assert catalog.tickets() == {new.ticket: 1} and catalog.dead() == [old.ticket]
         document = catalog.document(named(new))
