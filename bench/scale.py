@@ -42,6 +42,11 @@ LIVE_DOCUMENTS = {"floor": 2}
 DEFAULT_LIVE = 20
 
 
+def _absolute(program: str) -> str:
+    """From whatever folder it is started; a bare name is looked for on the PATH."""
+    return os.path.abspath(program) if os.path.dirname(program) else program
+
+
 class Process:
     """A store in a process of its own."""
 
@@ -55,7 +60,7 @@ class Process:
         self.log = home.with_suffix(".log")
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [python, "-m", "peers.worker", store, str(corpus.folder), str(home)],
+                [_absolute(python), "-m", "peers.worker", store, str(corpus.folder.resolve()), str(home.resolve())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
