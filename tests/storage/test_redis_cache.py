@@ -26,15 +26,10 @@ from headwater.storage._lineage import FILE_NAME, Lineage
 from headwater.storage._results_json import packed, unpacked
 from headwater.storage.cache import ResultCache
 from headwater.storage.redis_cache import PREFIX, WAITS, RedisCache
+from headwater.testing.ports import free_port
 from headwater.types import Chunk, Hit, Query, Record, Results, Span
 
 TIMEOUT = 1.0  # generous: a test machine may be busy, and no test waits for it but where it says so
-
-
-def free_port() -> int:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return int(chosen.getsockname()[1])
 
 
 class Server:

@@ -12,7 +12,6 @@ import lzma
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,8 @@ from typing import Any, Final
 
 import platformdirs
 import yaml
+
+from headwater.testing.ports import free_port
 
 PACKAGE: Final = "milvus"
 VERSION: Final = "2.3.5"
@@ -67,7 +68,7 @@ class MilvusServer:
 
     def __init__(self, folder: Path, *, session_seconds: int = SESSION_SECONDS) -> None:
         self.folder, self._session_seconds = folder, session_seconds
-        self.port, self._health_port = _free_port(), _free_port()
+        self.port, self._health_port = free_port(), free_port()
         self._keeper: subprocess.Popen[bytes] | None = None
 
     @property
@@ -117,7 +118,7 @@ class MilvusServer:
 
     def _configure(self) -> None:
         template = (_package() / "data" / "config.yaml.template").read_text(encoding="utf-8")
-        clients, peers = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
+        clients, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         etcd = {
             "listen-client-urls": clients,
             "advertise-client-urls": clients,
@@ -142,7 +143,7 @@ class MilvusServer:
             name = place[1]
             if name in given:
                 return str(given[name])
-            return str(_free_port()) if name.endswith("_port") else place[2] or ""
+            return str(free_port()) if name.endswith("_port") else place[2] or ""
 
         tree: dict[str, Any] = yaml.safe_load(_PLACE.sub(filled, template))
         for part in ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode", "dataCoord", "dataNode"):
@@ -189,9 +190,3 @@ def _programs(own: Path) -> Path:
             with suppress(OSError):  # another process was faster
                 draft.rename(folder)
     return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return int(chosen.getsockname()[1])

