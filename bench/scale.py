@@ -53,6 +53,8 @@ class Process:
     def __init__(self, store: str, corpus: Corpus, home: Path, *, python: str, threads: int | None) -> None:
         path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": path, "RUST_LOG": "error", "TOKENIZERS_PARALLELISM": "false"}
+        # As everything that pip has installed: compiled once, and not in every process.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if threads is not None:
             environment |= {
                 name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
