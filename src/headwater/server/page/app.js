@@ -136,7 +136,7 @@ function signIn() {
   const said = h("p.problems.poor", { role: "alert" });
   const send = async (event) => {
     event.preventDefault();
-    memory.set("key", key.value.trim());
+    memory.set("key", encodeURI(key.value.trim())); // a header has no other letters
     try {
       await look();
       dialog.close();

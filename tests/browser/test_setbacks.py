@@ -1,0 +1,100 @@
+"""What goes wrong around the page: servers that go away, files that are refused, links to what is gone."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+MAX_FILE_BYTES = 2000
+KEEPER = "# Keeper {0}\n\nThe keeper {0} walks along the dyke at dawn.\n"
+READY = "document.querySelectorAll('[data-state=completed]').length"
+AWAY = "The server does not answer"
+ARABIC = "# دليل السد\n\nيُفتح الباب في الساعة 7:30 صباحًا!\n"
+WIDE_TABLE = "# Codes\n\n| Code | Meaning |\n|---|---|\n| E-11 | " + "y" * 300 + " |\n"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, serve: Any) -> Iterator[Any]:
+    """A server that takes small files only."""
+    home = tmp_path_factory.mktemp("small") / "home"
+    home.mkdir()
+    (home / "headwater.toml").write_text(f"[ingest]\nmax_file_bytes = {MAX_FILE_BYTES}\n", encoding="utf-8")
+    served = serve(home)
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def page(small: Any, opened: Any) -> Iterator[Any]:
+    """A page of it, in which no error is thrown. That a request failed is in the console all the same."""
+    shown = opened(small)
+    shown.thrown = []
+    shown.on("pageerror", lambda error: shown.thrown.append(str(error)))
+    yield shown
+    shown.context.close()
+    assert shown.thrown == []
+
+
+def go(page: Any, place: str) -> None:
+    page.evaluate("(place) => (location.hash = `#/${place}`)", place)
+
+
+def add(page: Any, files: dict[str, str]) -> None:
+    go(page, "library")
+    page.get_by_role("heading", name="Library").wait_for()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Add files").first.click()
+    given = [{"name": name, "mimeType": "text/markdown", "buffer": text.encode()} for name, text in files.items()]
+    chooser.value.set_files(given)
+
+
+def has(page: Any, files: dict[str, str], until: Any) -> None:
+    """The files are on the shelf and read."""
+    add(page, files)
+    for name in files:
+        page.locator("tbody tr").filter(has_text=name).get_by_text("Ready").wait_for()
+
+
+def ask(page: Any, question: str) -> None:
+    page.locator("#question").fill(question)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".turn:last-child .sources")
+
+
+def refuse(route: Any) -> None:
+    route.abort("connectionrefused")
+
+
+def test_who_makes_the_first_key_sees_it_and_stays_in(tmp_path: Path, serve: Any, opened: Any) -> None:
+    served = serve(tmp_path / "home")
+    try:
+        page = opened(served)
+        page.goto(f"{served.url}/#/system")
+        page.get_by_text("No key is needed").wait_for()
+        page.get_by_text("Make a key").first.click()
+        page.get_by_label("Name", exact=True).fill("mine")
+        page.get_by_role("button", name="Make a key").click()
+        page.get_by_text("Copy this key now").wait_for()
+        key = page.locator(".made code").inner_text()
+        page.get_by_text("Every caller needs a key.").wait_for()
+        assert page.locator(".made code").inner_text() == key  # also when the list is drawn anew
+        assert page.locator("dialog").count() == 0
+        page.reload()
+        page.get_by_text("Signed in as local").wait_for()
+        assert page.seen["errors"] == []
+        page.get_by_role("button", name="Sign out").click()
+        for wrong in ("密钥", "wrong"):  # what no key can be is no server that does not answer
+            page.get_by_label("Key", exact=True).fill(wrong)
+            with page.expect_response(re.compile("/about$")):
+                page.get_by_role("button", name="Sign in").click()
+            page.get_by_text("unknown, revoked or expired").wait_for()
+        page.get_by_label("Key", exact=True).fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_text("Signed in as local").wait_for()
+        page.context.close()
+    finally:
+        served.stop()
