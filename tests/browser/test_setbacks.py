@@ -98,3 +98,56 @@ def test_who_makes_the_first_key_sees_it_and_stays_in(tmp_path: Path, serve: Any
         page.context.close()
     finally:
         served.stop()
+
+
+def test_a_place_that_could_not_be_fetched_is_there_when_the_server_is(page: Any) -> None:
+    page.route("**/*", refuse)
+    page.get_by_role("link", name="Quality").click()
+    page.locator("main").get_by_text(AWAY).wait_for()
+    page.get_by_role("button", name="Try again").click()
+    page.locator("main").get_by_text(AWAY).wait_for()
+    page.unroute("**/*")
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("heading", name="Quality").wait_for()
+
+
+def test_a_server_that_fails_at_first_is_not_taken_for_an_empty_shelf(page: Any, small: Any, until: Any) -> None:
+    has(page, {"keeper.md": KEEPER.format(1)}, until)
+    page.route("**/about", lambda route: route.fulfill(status=500, json={"message": "out of order"}))
+    go(page, "ask")
+    page.reload()
+    page.locator("main").get_by_text("out of order").wait_for()
+    assert page.get_by_role("button", name="Load the sample").count() == 0
+    page.get_by_role("link", name="Search").click()
+    page.locator("main[aria-label=Search]").get_by_text("out of order").wait_for()
+    page.unroute("**/about")
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("heading", name="How does it find things?").wait_for()
+
+
+def test_a_slow_place_does_not_take_the_keys_of_the_one_on_show(page: Any, until: Any) -> None:
+    has(page, {"keeper.md": KEEPER.format(1)}, until)
+    go(page, "ask")
+    ask(page, "When does the keeper 1 walk along the dyke?")
+    until(page, "location.hash.includes('c=')")
+    page.get_by_role("button", name="New", exact=True).click()
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/datasets/*/documents*", hold)
+    page.get_by_role("link", name="Library").click()
+    page.get_by_label("Filter by title").wait_for()
+    while not held:
+        page.wait_for_timeout(50)
+    page.get_by_role("link", name="Ask", exact=True).click()
+    page.locator("#question").wait_for()
+    with page.expect_response(re.compile("/documents")):
+        for route in held:
+            route.continue_()
+    page.unroute("**/datasets/*/documents*")
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    page.get_by_role("button", name="History").click()
+    page.locator("dialog .listed li button").first.click()
+    page.get_by_role("heading", name="When does the keeper 1 walk").wait_for()
