@@ -111,6 +111,32 @@ def test_a_place_that_could_not_be_fetched_is_there_when_the_server_is(page: Any
     page.get_by_role("heading", name="Quality").wait_for()
 
 
+def test_what_is_under_way_is_looked_after_again_when_the_server_is_back(page: Any, until: Any) -> None:
+    has(page, {"keeper.md": KEEPER.format(1)}, until)
+    row = page.locator("tbody tr").filter(has_text="keeper.md")
+    page.get_by_text("Everything is read").wait_for()
+    known = row.get_attribute("data-key")
+    job = {"id": "1", "state": "processing", "percent": 10, "stage": "parse", "document_id": known, "title": "Keeper"}
+    calls: list[str] = []
+
+    def told(route: Any) -> None:
+        calls.append(route.request.url)
+        if len(calls) == 1:
+            body = {"code": 0, "message": "", "data": {"jobs": [job], "counts": {"processing": 1}}}
+            route.fulfill(json=body)
+        elif len(calls) == 2:
+            refuse(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/jobs*", told)
+    page.evaluate("import('./adding.js').then((adding) => void adding.follow())")
+    row.locator("progress").wait_for()
+    page.locator(".toast").get_by_text(AWAY).wait_for()
+    row.locator("progress").wait_for(state="detached")
+    page.unroute("**/api/v1/jobs*")
+
+
 def test_a_server_that_fails_at_first_is_not_taken_for_an_empty_shelf(page: Any, small: Any, until: Any) -> None:
     has(page, {"keeper.md": KEEPER.format(1)}, until)
     page.route("**/about", lambda route: route.fulfill(status=500, json={"message": "out of order"}))

@@ -10,10 +10,12 @@ const OPEN = ["pending", "processing"];
 export const UNDER_WAY = [...OPEN, "indexed"]; // those that can be stopped
 const PACE_SECONDS = 1;
 const watchers = new Set(); // who wants to know that documents changed
+const AWAY_SECONDS = 4; // until a server that does not answer is asked again
 let following = false;
 let asked = false; // to look once more, while it is being done
 let told = false; // that something was sent, whose end is to be said
 let lost = null; // how many could not be read when it was last looked
+let away = 0; // the timer that asks again
 
 /** Be told when something was added, indexed or removed, until the returned function is called. */
 export function onChange(watcher) {
@@ -201,6 +203,7 @@ export async function follow({ sent = false } = {}) {
       before = now;
       if (!open && asked) {
         before = ""; // what was sent meanwhile may be over as well
+      away = 0;
         continue;
       }
       if (!open) {
@@ -217,8 +220,13 @@ export async function follow({ sent = false } = {}) {
       meter = null;
     } else if (failed > 0) toast(t("jobs.some", { n: failed })); // it was over before it was looked at
     else if (told) toast(t("jobs.done"));
-  } catch {
-    /* signed out or offline: the views say so */
+  } catch (error) {
+    // Who is signed out is asked for a key. A server that went away may come back and go on with what was under way.
+    if (error.status !== 401 && (told || app.get("jobs")?.length)) {
+      if (!away) toast(error.message);
+      clearTimeout(away);
+      away = setTimeout(follow, AWAY_SECONDS * 1000, { sent: told });
+    }
   } finally {
     meter?.end();
     following = told = false;
