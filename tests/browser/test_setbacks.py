@@ -177,3 +177,36 @@ def test_a_slow_place_does_not_take_the_keys_of_the_one_on_show(page: Any, until
     page.get_by_role("button", name="History").click()
     page.locator("dialog .listed li button").first.click()
     page.get_by_role("heading", name="When does the keeper 1 walk").wait_for()
+
+
+def test_of_many_files_one_that_is_refused_keeps_no_other_out(page: Any, until: Any) -> None:
+    files = {f"batch-{n}.md": KEEPER.format(f"of batch {n}") for n in range(5)}
+    files["batch-large.md"] = "# Large\n\n" + "The keeper sleeps. " * MAX_FILE_BYTES
+    add(page, files)
+    page.locator(".toast").get_by_text("5 of 6 were added. 'batch-large.md' has").wait_for()
+    for name in list(files)[:5]:
+        page.locator("tbody tr").filter(has_text=name).get_by_text("Ready").wait_for()
+
+
+def test_what_is_in_hidden_folders_stays_out(page: Any, until: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    (folder / ".git" / "objects").mkdir(parents=True)
+    (folder / ".git" / "objects" / "ab12.txt").write_text("an object", encoding="utf-8")
+    (folder / "hidden-or-not.md").write_text("# Not hidden\n\nThis may be read.\n", encoding="utf-8")
+    (tmp_path / "hollow").mkdir()
+    go(page, "library")
+    page.get_by_role("heading", name="Library").wait_for()
+    for what in (folder, tmp_path / "hollow"):
+        session = page.context.new_cdp_session(page)
+        data = {"items": [], "files": [str(what)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            session.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": data})
+        session.detach()
+        words = "1 added to default, now being read." if what == folder else "There is no file in it."
+        page.locator(".toast").get_by_text(words).wait_for()
+    page.locator("tbody tr").filter(has_text="hidden-or-not.md").get_by_text("Ready").wait_for()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Add a folder").click()
+    chooser.value.set_files(str(folder))
+    page.locator(".toast").get_by_text("Sending").wait_for(state="detached")
+    assert page.locator("tbody tr").filter(has_text="ab12").count() == 0

@@ -191,11 +191,11 @@ async function begin() {
   addEventListener("keydown", pressed);
   addEventListener("dragover", dragging);
   addEventListener("dragleave", dragging);
-  addEventListener("drop", async (event) => {
+  addEventListener("drop", (event) => {
     document.body.classList.remove("dropping");
     if (!event.dataTransfer?.files.length) return;
     event.preventDefault();
-    adding(await dropped(event.dataTransfer));
+    dropped(event.dataTransfer).then(adding, (error) => toast(error.message));
   });
   addEventListener("paste", pasted);
   await start();
