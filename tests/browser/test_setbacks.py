@@ -210,3 +210,14 @@ def test_what_is_in_hidden_folders_stays_out(page: Any, until: Any, tmp_path: Pa
     chooser.value.set_files(str(folder))
     page.locator(".toast").get_by_text("Sending").wait_for(state="detached")
     assert page.locator("tbody tr").filter(has_text="ab12").count() == 0
+
+
+def test_a_question_that_was_not_sent_waits(page: Any, until: Any) -> None:
+    page.locator("#question").fill("A draft")
+    page.get_by_role("button", name="切换到中文").click()
+    until(page, "document.documentElement.lang === 'zh-CN' && document.querySelector('#question')?.value === 'A draft'")
+    page.get_by_role("button", name="Switch to English").click()
+    page.get_by_role("link", name="Library").click()
+    page.get_by_role("heading", name="Library").wait_for()
+    page.get_by_role("link", name="Ask", exact=True).click()
+    until(page, "document.querySelector('#question')?.value === 'A draft'")

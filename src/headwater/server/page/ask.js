@@ -20,6 +20,7 @@ const TOP_PIXELS = 24; // above a question that stands at the top
 let kept = null; // the conversation of this page: it is still there when one comes back from another place
 let running = null; // what stops the answer that is being written; it is written on while one is elsewhere
 let shown = null; // the view, while it is on show
+let draft = ""; // a question that was not sent yet
 
 export async function show(root, { query }) {
   const view = new Ask(root);
@@ -61,8 +62,9 @@ class Ask {
     this.draw();
     this.sending(Boolean(running));
     if (running) this.unanswered();
-    if (!kept.turns.length && history.state?.asked) Object.assign(this.question, { value: history.state.asked }) && this.grow(); // the page was left before its answer came
-    if (query.source) this.openSource(parsed(query.source));
+    this.question.value = draft || (!kept.turns.length && history.state?.asked) || ""; // the page was left before its answer came
+    this.grow();
+    if (query.source && !this.missing) this.openSource(parsed(query.source));
     if (query.q) {
       address.note({ q: "" }); // asked once, not at every reload
       this.ask(query.q);
@@ -79,6 +81,7 @@ class Ask {
 
   leave() {
     this.unwatch();
+    draft = this.question.value;
     if (shown === this) shown = null;
     this.sourceNode?.leave?.();
   }
