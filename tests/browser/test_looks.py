@@ -134,6 +134,10 @@ def test_all_views_together_are_light_and_ask_nobody_else(server: Any, opened: A
     place = document_place(page, "Leave")
     for one in (*PLACES, place):
         visit(page, one)
+    visit(page, "ask")
+    page.get_by_role("button", name="History").click()
+    page.get_by_label("Search conversations").wait_for()
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="切换到中文").click()
     visit(page, "library")
     names = [path.name for path in PAGE.iterdir() if path.suffix in (".js", ".css")]

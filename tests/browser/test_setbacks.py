@@ -179,6 +179,42 @@ def test_a_slow_place_does_not_take_the_keys_of_the_one_on_show(page: Any, until
     page.get_by_role("heading", name="When does the keeper 1 walk").wait_for()
 
 
+def test_a_conversation_that_is_gone_is_said_so_and_one_can_ask_all_the_same(page: Any, until: Any) -> None:
+    has(page, {"keeper.md": KEEPER.format(1)}, until)
+    go(page, "ask?c=nowhere")
+    page.get_by_text("no conversation has the id 'nowhere'").wait_for()
+    ask(page, "When does the keeper 1 walk along the dyke?")
+    until(page, "!location.hash.includes('nowhere')")
+    go(page, "ask?c=elsewhere")  # also from the same place
+    page.get_by_text("no conversation has the id 'elsewhere'").wait_for()
+    page.reload()
+    page.get_by_text("no conversation has the id 'elsewhere'").wait_for()
+    page.get_by_role("button", name="New", exact=True).click()
+    page.get_by_text("no conversation has the id").wait_for(state="detached")
+
+
+def test_who_deletes_the_conversation_on_show_goes_on_in_a_new_one(page: Any, until: Any) -> None:
+    has(page, {"keeper.md": KEEPER.format(1)}, until)
+    go(page, "ask")
+    ask(page, "When does the keeper 1 walk along the dyke?")
+    until(page, "location.hash.includes('c=')")
+    id = page.evaluate("location.hash").split("c=")[1]
+    page.get_by_role("button", name="History").click()
+    page.locator("dialog .listed li").first.get_by_role("button", name="Delete").click()
+    until(page, "!document.querySelector('.turn')")
+    page.locator("dialog .toast").get_by_role("button", name="Undo").click()
+    until(page, f"location.hash.includes('{id}') && document.querySelector('.turn .sources')")
+    page.keyboard.press("Escape")
+    # Deleted in another tab: the next question says so, and then begins a new one.
+    page.evaluate("(id) => fetch(`/api/v1/conversations/${id}`, {method: 'DELETE'}).then(() => null)", id)
+    page.locator("#question").fill("Does the keeper 1 walk at dawn?")
+    page.keyboard.press("Enter")
+    page.get_by_text(f"no conversation has the id '{id}'").wait_for()
+    page.locator(".turn").last.get_by_role("button", name="Try again").click()
+    page.wait_for_selector(".turn:last-child .sources")
+    until(page, f"!location.hash.includes('{id}')")
+
+
 def test_of_many_files_one_that_is_refused_keeps_no_other_out(page: Any, until: Any) -> None:
     files = {f"batch-{n}.md": KEEPER.format(f"of batch {n}") for n in range(5)}
     files["batch-large.md"] = "# Large\n\n" + "The keeper sleeps. " * MAX_FILE_BYTES
@@ -210,6 +246,21 @@ def test_what_is_in_hidden_folders_stays_out(page: Any, until: Any, tmp_path: Pa
     chooser.value.set_files(str(folder))
     page.locator(".toast").get_by_text("Sending").wait_for(state="detached")
     assert page.locator("tbody tr").filter(has_text="ab12").count() == 0
+
+
+def test_older_conversations_can_be_reached(page: Any) -> None:
+    def told(route: Any) -> None:
+        size = int(re.findall(r"page_size=(\d+)", route.request.url)[0])
+        every = [{"id": f"{n}", "title": f"Question {n}", "updated": "2025-03-01", "count": 2} for n in range(130)]
+        route.fulfill(json={"code": 0, "message": "", "data": {"conversations": every[:size]}})
+
+    page.route("**/conversations?*", told)
+    page.get_by_role("button", name="History").click()
+    page.get_by_text("Question 99", exact=True).wait_for()
+    assert page.get_by_text("Question 100", exact=True).count() == 0
+    page.get_by_role("button", name="More").click()
+    page.get_by_text("Question 129", exact=True).wait_for()
+    assert page.get_by_role("button", name="More").count() == 0
 
 
 def test_a_question_that_was_not_sent_waits(page: Any, until: Any) -> None:
