@@ -248,6 +248,25 @@ def test_what_is_in_hidden_folders_stays_out(page: Any, until: Any, tmp_path: Pa
     assert page.locator("tbody tr").filter(has_text="ab12").count() == 0
 
 
+def test_a_document_is_asked_about_by_its_title_also_where_there_are_many(page: Any, until: Any) -> None:
+    """Those that were not among the first that are offered."""
+    has(page, {f"keeper-{n}.md": KEEPER.format(n) for n in range(3)}, until)
+
+    def first(route: Any) -> None:
+        url = route.request.url
+        route.continue_(url=url if "keywords" in url else url.replace("page_size=200", "page_size=1"))
+
+    page.route("**/datasets/*/documents?*", first)
+    go(page, "search?q=keeper")
+    page.wait_for_selector(".hit")
+    for n in range(3):
+        page.get_by_label("Title of a document").fill(f"KEEPER {n}")
+        page.locator(".card").get_by_role("button", name="Why?").click()
+        page.get_by_role("heading", name=f"Why: Keeper {n}").wait_for()
+        page.keyboard.press("Escape")
+    page.unroute("**/datasets/*/documents?*")
+
+
 def test_older_conversations_can_be_reached(page: Any) -> None:
     def told(route: Any) -> None:
         size = int(re.findall(r"page_size=(\d+)", route.request.url)[0])
@@ -261,6 +280,18 @@ def test_older_conversations_can_be_reached(page: Any) -> None:
     page.get_by_role("button", name="More").click()
     page.get_by_text("Question 129", exact=True).wait_for()
     assert page.get_by_role("button", name="More").count() == 0
+
+
+def test_a_source_does_not_outlast_the_search_it_belongs_to(page: Any, until: Any) -> None:
+    has(page, {"keeper.md": KEEPER.format(1)}, until)
+    page.set_viewport_size({"width": 390, "height": 800})
+    go(page, "search?q=keeper")
+    page.locator(".hit .title").first.click()
+    page.wait_for_selector(".source .prose")
+    go(page, "search?q=dyke")
+    page.locator(".source").wait_for(state="hidden")
+    page.locator(".hit").first.get_by_role("button", name="Why?").click()  # nothing lies over it
+    page.get_by_role("heading", name="Why: Keeper 1").wait_for()
 
 
 def test_a_question_that_was_not_sent_waits(page: Any, until: Any) -> None:

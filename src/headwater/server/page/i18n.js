@@ -225,7 +225,7 @@ const TEXTS = {
   "search.do": ["Search", "检索"],
   "search.duplicates": ["{n} nearly the same stand behind it", "另有 {n} 个近似段落"],
   "search.filters": ["Filters", "筛选"],
-  "search.found": ["{shown} of {total} passages", "{total} 段中的 {shown} 段"],
+  "search.found": ["{shown} of {n} passages", "{n} 段中的 {shown} 段"],
   "search.hit": ["Hit {n}: {title}", "第 {n} 个结果：{title}"],
   "search.lead": ["See what every stage of retrieval makes of a question: the same stages that answers are made from.", "查看检索的每个阶段如何处理一个问题；回答用的正是这些阶段。"],
   "search.mode": ["Find by", "检索方式"],
