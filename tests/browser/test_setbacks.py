@@ -303,3 +303,44 @@ def test_a_question_that_was_not_sent_waits(page: Any, until: Any) -> None:
     page.get_by_role("heading", name="Library").wait_for()
     page.get_by_role("link", name="Ask", exact=True).click()
     until(page, "document.querySelector('#question')?.value === 'A draft'")
+
+
+def test_a_link_that_was_cut_leads_somewhere(page: Any, small: Any) -> None:
+    for cut in ("%E4%B8%8", "document/%E4"):
+        page.goto("about:blank")
+        page.goto(f"{small.url}/#/{cut}")
+        page.wait_for_selector("#question, main [role=alert]")
+
+
+def test_short_words_of_a_table_stay_whole_and_passages_stand_in_line(page: Any, until: Any) -> None:
+    has(page, {"codes.md": WIDE_TABLE, "keeper.md": KEEPER.format(1)}, until)
+    page.locator("tbody tr").filter(has_text="codes.md").get_by_role("link").click()
+    page.wait_for_selector(".prose table")
+    for cell in ("thead th", "tbody td"):
+        lines = page.locator(f".prose {cell}").first.evaluate(
+            "(one) => { const all = document.createRange(); all.selectNodeContents(one);"
+            "return new Set([...all.getClientRects()].map((box) => Math.round(box.top))).size; }"
+        )
+        assert lines == 1, cell
+    starts = "[...document.querySelectorAll('.chunks button > span')].map((one) => one.getBoundingClientRect().left)"
+    until(page, f"{starts}.length && new Set({starts}).size === 1")
+
+
+def test_text_that_runs_from_right_to_left_does(page: Any, until: Any) -> None:
+    has(page, {"dam.md": ARABIC}, until)
+    page.locator("tbody tr").filter(has_text="dam.md").get_by_role("link").click()
+    page.wait_for_selector(".prose p")
+    # The mark that ends the sentence stands to the left of all of it.
+    lefts = page.evaluate(
+        """() => {
+          const text = document.querySelector(".prose p").firstChild;
+          const at = (place) => {
+            const range = document.createRange();
+            range.setStart(text, place);
+            range.setEnd(text, place + 1);
+            return range.getBoundingClientRect().left;
+          };
+          return [at(text.data.indexOf("!")), at(0)];
+        }"""
+    )
+    assert lefts[0] < lefts[1]
