@@ -14,6 +14,7 @@ const LAST_WORD = /(?:[^\s\u2e80-\uffff*`[\]()]{1,20}|[\u2e80-\uffff])$/;
 const HEADING = /^(\n*)#{1,6} +/;
 const ROW = /^\s*\|(.*)\|((?:\s?\[(?:\d{1,3}|\?)\])*)\s*$/;
 const RULE = /^[\s|:-]+$/;
+const CODE = /^\s*```[^\n]*\n([\s\S]*?)\n?```((?:\s*\[(?:\d{1,3}|\?)\])*)\s*$/; // and the numbers after it
 const COMPOSING = 229; // the key code while Chinese is being typed: Safari ends that before it tells of Enter
 const AT_END_PIXELS = 48; // the view follows the text only while the reader is this near to its end
 const TOP_PIXELS = 24; // above a question that stands at the top
@@ -343,13 +344,15 @@ class Ask {
     const byMarker = new Map((sentence.citations || []).map((one) => [one.marker, one]));
     const row = ROW.exec(sentence.text);
     if (row) return this.writeRow(turn, row, byMarker);
+    const code = CODE.exec(sentence.text);
+    if (code) return add(turn.answerNode, h("pre.code", { tabindex: 0 }, code[1]), code[2] ? this.writeText(h("span"), code[2], byMarker) : null);
     const unsupported = byMarker.size ? [...byMarker.values()].every((one) => one.support === "unsupported") : sentence.text.includes("[?]");
     const heading = HEADING.test(sentence.text) && "heading";
     const node = h("span.sentence", { class: unsupported ? "unsupported" : heading || "", lang: tongue(sentence.text) });
     const text = sentence.text.replace(HEADING, "$1");
     const before = turn.answerNode.lastChild;
     if (before && !text.startsWith("\n")) turn.answerNode.append(" ");
-    turn.answerNode.append(this.writeText(node, before?.matches?.(".table") ? text.trimStart() : text, byMarker));
+    turn.answerNode.append(this.writeText(node, before?.matches?.(".table, pre") ? text.trimStart() : text, byMarker));
   }
 
   /** A row of a table that a model wrote; its citations stand in the last cell. */
@@ -534,7 +537,7 @@ export function turnsOf(said) {
     if (one.role === "user") turns.push({ question: one.content, sentences: [], steps: [], answer: null, stopped: true });
     else if (turns.length) {
       const citations = one.citations || [];
-      const pieces = one.content.split(/(?=\n)/).flatMap((line) => (ROW.test(line) ? line : line.split(/(?<=[.。!！?？;；…"”』」\]]) (?=\S)/u)));
+      const pieces = (one.content.match(/\n*```[^\n]*\n[\s\S]*?```(?:\s*\[(?:\d+|\?)\])*|\n?[^\n]+|\n/g) ?? []).flatMap((line) => (ROW.test(line) || CODE.test(line) ? line : line.split(/(?<=[.。!！?？;；…"”』」\]]) (?=\S)/u)));
       const sentences = pieces.map((text) => ({
         text,
         citations: citations.filter((citation) => text.includes(`[${citation.marker}]`)),
@@ -553,5 +556,5 @@ const plain = ({ question, answer }) => `${question}\n\n${answer.answer}\n\n${an
 
 export function markdown({ question, answer }) {
   const notes = answer.citations.map((one) => `[^${one.marker}]: **${named(one)}**${place(one) ? `, ${place(one)}` : ""} — “${one.quote.replace(/\s+/g, " ")}” (${one.uri}:${one.span.join("-")})`);
-  return `### ${question}\n\n${answer.answer.replace(/\[(\d{1,3})\]/g, "[^$1]")}\n\n${notes.join("\n")}\n`;
+  return `### ${question}\n\n${answer.answer.replace(/```[\s\S]*?```|\[(\d{1,3})\]/g, (all, n) => (n ? `[^${n}]` : all))}\n\n${notes.join("\n")}\n`;
 }
