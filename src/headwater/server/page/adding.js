@@ -1,6 +1,6 @@
 // Files, folders, addresses, bookmarks -> documents, while the reader goes on reading.
 
-import { app, get, post, upload } from "./api.js";
+import { app, get, may, post, upload } from "./api.js";
 import { t, worded } from "./i18n.js";
 import { h, memory } from "./kit.js";
 import { toast } from "./said.js";
@@ -56,7 +56,7 @@ async function target() {
 
 /** Send files; a toast says how far they are, and then how far their indexing is. */
 export async function adding(files) {
-  if (!files.length) return toast(t("add.nothing"));
+  if (!files.length || !may("write")) return toast(t(files.length ? "library.reader" : "add.nothing"));
   const said = toast(t("add.sending", { n: files.length }), { progress: true });
   let [at, done, failed, name] = [0, 0, null, ""];
   try {

@@ -1,6 +1,6 @@
 // The shell: the bar, the five places, what is said in passing, keys of the keyboard, and files dropped anywhere.
 
-import { app, get, Failed, part } from "./api.js";
+import { app, get, Failed, may, part } from "./api.js";
 import { adding, addUrls, dropped, follow } from "./adding.js";
 import { language, learn, setLanguage, t, worded } from "./i18n.js";
 import { address, fill, h, memory } from "./kit.js";
@@ -168,7 +168,7 @@ function signIn() {
 function dragging(event) {
   if (![...(event.dataTransfer?.types || [])].includes("Files")) return;
   event.preventDefault();
-  document.body.classList.toggle("dropping", event.type !== "dragleave" || event.relatedTarget !== null);
+  document.body.classList.toggle("dropping", may("write") && event.type !== "dragleave" || event.relatedTarget !== null);
 }
 
 /** Files, wherever one is; an address, in the library. */

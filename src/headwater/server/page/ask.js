@@ -60,6 +60,7 @@ class Ask {
     if (query.c && query.c !== kept?.id) await this.load(query.c);
     else if (!kept) kept = { id: "", turns: [] };
     else if (kept.id) address.note({ c: kept.id });
+    if (shown !== this) return; // the turns are drawn where they can be seen
     this.draw();
     this.sending(Boolean(running));
     if (running) this.unanswered();
