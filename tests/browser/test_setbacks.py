@@ -179,6 +179,31 @@ def test_a_slow_place_does_not_take_the_keys_of_the_one_on_show(page: Any, until
     page.get_by_role("heading", name="When does the keeper 1 walk").wait_for()
 
 
+def test_a_slow_conversation_does_not_come_over_another_place(page: Any, until: Any) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/conversations/slow", hold)
+    go(page, "system")
+    page.get_by_role("heading", name="System").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="System").wait_for()  # nothing was asked yet
+    go(page, "ask?c=slow&source=1:0-1")
+    while not held:
+        page.wait_for_timeout(50)
+    go(page, "library")
+    page.get_by_role("heading", name="Library").wait_for()
+    with page.expect_response(re.compile("/conversations/slow")):
+        held[0].continue_()
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    assert page.locator(".source").count() == 0
+    page.get_by_role("link", name="Ask", exact=True).click()
+    page.locator("#question").wait_for()
+    assert page.get_by_text("no conversation has the id").count() == 0
+
+
 def test_a_conversation_that_is_gone_is_said_so_and_one_can_ask_all_the_same(page: Any, until: Any) -> None:
     has(page, {"keeper.md": KEEPER.format(1)}, until)
     go(page, "ask?c=nowhere")
@@ -243,7 +268,9 @@ def test_what_is_in_hidden_folders_stays_out(page: Any, until: Any, tmp_path: Pa
     page.locator("tbody tr").filter(has_text="hidden-or-not.md").get_by_text("Ready").wait_for()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Add a folder").click()
-    chooser.value.set_files(str(folder))
+    sent = page.expect_response(lambda told: told.request.method == "POST" and told.url.endswith("/documents"))
+    with sent:
+        chooser.value.set_files(str(folder))
     page.locator(".toast").get_by_text("Sending").wait_for(state="detached")
     assert page.locator("tbody tr").filter(has_text="ab12").count() == 0
 

@@ -57,10 +57,10 @@ class Ask {
     shown = this;
     this.unwatch = app.watch((_, names) => names.includes("about") && this.told());
     this.tools();
-    if (query.c && query.c !== kept?.id) await this.load(query.c);
-    else if (!kept) kept = { id: "", turns: [] };
+    kept ??= { id: "", turns: [] };
+    if (query.c && query.c !== kept.id) await this.load(query.c);
     else if (kept.id) address.note({ c: kept.id });
-    if (shown !== this) return; // the turns are drawn where they can be seen
+    if (!this.frame.isConnected) return; // one is elsewhere by now
     this.draw();
     this.sending(Boolean(running));
     if (running) this.unanswered();
