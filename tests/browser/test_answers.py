@@ -98,6 +98,24 @@ def test_headings_and_tables_of_a_model_are_shown_as_such(page: Any, desk: Any) 
         page.wait_for_selector(".sources")
 
 
+def test_code_of_a_model_is_shown_and_copied_as_code(page: Any, desk: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    code = "import gate\n\ngate.open(hour=7)  # at seven. Not later.\nprint(times[1])"
+    says(desk, f"{SENTENCE}\n\n```python\n{code}\n```\n\n{SENTENCE}\n\n```\nls -l\n```\nThat is all.")
+    ask(page)
+    page.wait_for_selector(".sources")
+    for _ in range(2):  # as it came, and as it was kept
+        assert page.locator(".answer pre").all_text_contents() == [code, "ls -l"]
+        assert "`" not in page.locator(".answer").inner_text()
+        assert page.locator(".answer button.cite").count() == 2
+        page.get_by_role("button", name="Copy as Markdown").click()
+        page.get_by_text("Copied.").first.wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert f"```python\n{code}\n```" in copied and "[^1]" in copied
+        page.reload()
+        page.wait_for_selector(".sources")
+
+
 def test_what_is_selected_and_copied_is_the_sentence_without_its_number(page: Any, desk: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     says(desk, MARKED)

@@ -134,6 +134,10 @@ def test_all_views_together_are_light_and_ask_nobody_else(server: Any, opened: A
     place = document_place(page, "Leave")
     for one in (*PLACES, place):
         visit(page, one)
+    visit(page, "ask")
+    page.get_by_role("button", name="History").click()
+    page.get_by_label("Search conversations").wait_for()
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="切换到中文").click()
     visit(page, "library")
     names = [path.name for path in PAGE.iterdir() if path.suffix in (".js", ".css")]
@@ -443,6 +447,15 @@ def test_who_may_only_read_is_offered_no_more(tmp_path: Path, opened: Any, serve
             assert page.get_by_role("button", name=re.compile("Add|Import|New collection|Measure|Try")).count() == 0
             assert page.locator("main [role=alert], .card:empty:visible").count() == 0
         assert page.get_by_role("button", name="Sign out").is_visible()
+        dropped = """(type) => {
+          const dataTransfer = new DataTransfer();
+          dataTransfer.items.add(new File(["# A"], "a.md"));
+          document.body.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+        }"""
+        page.evaluate(dropped, "dragover")
+        assert page.locator("body.dropping").count() == 0
+        page.evaluate(dropped, "drop")
+        page.locator(".toast").get_by_text("Your key may read. Others add documents.").wait_for()
         assert page.seen["errors"] == []
         page.context.close()
     finally:

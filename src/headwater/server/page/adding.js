@@ -1,18 +1,21 @@
 // Files, folders, addresses, bookmarks -> documents, while the reader goes on reading.
 
-import { app, get, post, upload } from "./api.js";
+import { app, get, may, post, upload } from "./api.js";
 import { t, worded } from "./i18n.js";
 import { h, memory } from "./kit.js";
 import { toast } from "./said.js";
 
 const AT_ONCE = 20; // files to a request, so that the first are indexed while the rest is sent
+const OF_ONE = [400, 413, 422]; // what a server refuses of one file, and not of another
 const OPEN = ["pending", "processing"];
 export const UNDER_WAY = [...OPEN, "indexed"]; // those that can be stopped
 const PACE_SECONDS = 1;
+const AWAY_SECONDS = 4; // until a server that does not answer is asked again
 const watchers = new Set(); // who wants to know that documents changed
 let following = false;
 let asked = false; // to look once more, while it is being done
 let told = false; // that something was sent, whose end is to be said
+let away = 0; // the timer that asks again
 let lost = null; // how many could not be read when it was last looked
 
 /** Be told when something was added, indexed or removed, until the returned function is called. */
@@ -53,26 +56,42 @@ async function target() {
 
 /** Send files; a toast says how far they are, and then how far their indexing is. */
 export async function adding(files) {
-  if (!files.length) return;
+  if (!files.length || !may("write")) return toast(t(files.length ? "library.reader" : "add.nothing"));
   const said = toast(t("add.sending", { n: files.length }), { progress: true });
+  let [at, done, failed, name] = [0, 0, null, ""];
   try {
-    const { id, name } = await target();
-    let at = 0;
-    for (const part of parts(files)) {
+    const made = await target();
+    name = made.name;
+    const all = parts(files);
+    for (let part = all.shift(); part; part = all.shift()) {
       const form = new FormData();
       form.append("folder", folderOf(part[0]));
       for (const file of part) form.append("file", file, file.name);
-      await upload(`/api/v1/datasets/${encodeURIComponent(id)}/documents`, form, (share) => said.at((at + share * part.length) / files.length));
+      try {
+        await upload(`/api/v1/datasets/${encodeURIComponent(made.id)}/documents`, form, (share) => said.at((at + share * part.length) / files.length));
+        done += part.length;
+      } catch (error) {
+        if (!OF_ONE.includes(error.status) || error.error === "DATA_ERROR") throw error; // no room for any of them
+        if (part.length > 1) { // together they may be too much, and each alone not
+          all.unshift(...part.map((file) => [file]));
+          continue;
+        }
+        failed = error;
+      }
       at += part.length;
     }
-    said.end();
-    toast(t("add.sent", { n: files.length, name }));
-    await changed();
-    follow({ sent: true });
   } catch (error) {
-    said.end();
-    toast(error.message);
+    failed = error;
   }
+  said.end();
+  await sent(done, files.length, name, failed?.message);
+}
+
+/** What came in, and why the rest did not. */
+async function sent(done, n, name, failed) {
+  toast(failed ? t("add.some", { done, n, reason: failed === "offline" ? t("offline") : worded(failed) }) : t("add.sent", { n: done, name }));
+  if (done) await changed();
+  follow({ sent: done > 0 });
 }
 
 /** The folder that a file was in, among those that were added together. */
@@ -95,6 +114,7 @@ export async function dropped(transfer) {
   if (!entries.length) return [...transfer.files];
   const found = [];
   const walk = async (entry) => {
+    if (entry.name.startsWith(".")) return; // nor what is in a hidden folder
     if (entry.isFile) {
       const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
       found.push(Object.assign(file, { place: entry.fullPath.slice(1) }));
@@ -108,7 +128,7 @@ export async function dropped(transfer) {
     }
   };
   for (const entry of entries) await walk(entry);
-  return found.filter((file) => !file.name.startsWith("."));
+  return found;
 }
 
 /** Let files be chosen. */
@@ -122,7 +142,7 @@ export function picked(attributes, then) {
 }
 
 export const pickFiles = () => picked({}, adding);
-export const pickFolder = () => picked({ webkitdirectory: "" }, (files) => adding(files.filter((file) => !file.name.startsWith("."))));
+export const pickFolder = () => picked({ webkitdirectory: "" }, (files) => adding(files.filter((file) => !/\/\./.test(file.webkitRelativePath))));
 
 export async function addUrls(urls) {
   const said = urls.length > 1 ? toast(t("add.sending.pages", { n: urls.length }), { progress: true }) : null;
@@ -140,10 +160,7 @@ export async function addUrls(urls) {
     failed = error.message;
   }
   said?.end();
-  failed = failed === "offline" ? t("offline") : worded(failed);
-  toast(failed ? t("add.some", { done, n: urls.length, reason: failed }) : t("add.sent", { n: done, name }));
-  if (done) await changed();
-  follow({ sent: done > 0 });
+  await sent(done, urls.length, name, failed);
 }
 
 export async function loadSample() {
@@ -186,6 +203,7 @@ export async function follow({ sent = false } = {}) {
     for (;;) {
       asked = false;
       const { jobs, counts } = await get("/api/v1/jobs", { state: OPEN, page_size: 100 });
+      away = 0;
       const open = Math.max(jobs.length, OPEN.reduce((sum, name) => sum + (counts[name] || 0), 0));
       const now = JSON.stringify(jobs.map((job) => [job.id, job.state, job.percent]));
       app.set({ jobs });
@@ -217,8 +235,13 @@ export async function follow({ sent = false } = {}) {
       meter = null;
     } else if (failed > 0) toast(t("jobs.some", { n: failed })); // it was over before it was looked at
     else if (told) toast(t("jobs.done"));
-  } catch {
-    /* signed out or offline: the views say so */
+  } catch (error) {
+    // Who is signed out is asked for a key. A server that went away may come back and go on with what was under way.
+    if (error.status !== 401 && (told || app.get("jobs")?.length)) {
+      if (!away) toast(error.message);
+      clearTimeout(away);
+      away = setTimeout(follow, AWAY_SECONDS * 1000, { sent: told });
+    }
   } finally {
     meter?.end();
     following = told = false;

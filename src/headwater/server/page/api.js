@@ -94,6 +94,18 @@ export function upload(path, form, onProgress) {
   });
 }
 
+const tries = {};
+/** A part of the page that is fetched when it is needed. A browser keeps in mind that one could not be: another try has another name. */
+export async function part(name) {
+  try {
+    return await import(`./${name}.js${tries[name] ? `?${tries[name]}` : ""}`);
+  } catch (error) {
+    if (!/modul/i.test(error.message)) throw error;
+    tries[name] = (tries[name] || 0) + 1;
+    throw new Failed("offline", { name: "offline" });
+  }
+}
+
 /** Server-sent events of a POST: (name, data) for each, until the stream ends or is stopped. */
 export async function* events(path, body, signal) {
   const answer = await asked("POST", path, { body, signal });

@@ -1,6 +1,6 @@
 // The shell: the bar, the five places, what is said in passing, keys of the keyboard, and files dropped anywhere.
 
-import { app, get, Failed } from "./api.js";
+import { app, get, Failed, may, part } from "./api.js";
 import { adding, addUrls, dropped, follow } from "./adding.js";
 import { language, learn, setLanguage, t, worded } from "./i18n.js";
 import { address, fill, h, memory } from "./kit.js";
@@ -68,8 +68,11 @@ async function show() {
   current = null;
   const main = frame(name);
   try {
-    const [view] = await Promise.all([import(`./${name}.js`), name === "ask" ? null : learn()]);
-    if (shown === key) current = (await view.show(main, { rest, query, back: places ? () => history.back() : () => (location.hash = address.to("library")) })) || {};
+    const [view] = await Promise.all([part(name), name === "ask" ? null : learn()]);
+    if (!main.isConnected) return;
+    const made = (await view.show(main, { rest, query, back: places ? () => history.back() : () => (location.hash = address.to("library")) })) || {};
+    if (main.isConnected) current = made;
+    else made.leave?.(); // another one came on show while it was fetched
   } catch (error) {
     fill(main, h("div.page", fault(error, () => ((shown = ""), show()))));
     if (!(error instanceof Failed)) throw error;
@@ -136,7 +139,7 @@ function signIn() {
   const said = h("p.problems.poor", { role: "alert" });
   const send = async (event) => {
     event.preventDefault();
-    memory.set("key", key.value.trim());
+    memory.set("key", encodeURI(key.value.trim())); // a header has no other letters
     try {
       await look();
       dialog.close();
@@ -165,7 +168,7 @@ function signIn() {
 function dragging(event) {
   if (![...(event.dataTransfer?.types || [])].includes("Files")) return;
   event.preventDefault();
-  document.body.classList.toggle("dropping", event.type !== "dragleave" || event.relatedTarget !== null);
+  document.body.classList.toggle("dropping", may("write") && event.type !== "dragleave" || event.relatedTarget !== null);
 }
 
 /** Files, wherever one is; an address, in the library. */
@@ -184,23 +187,28 @@ async function begin() {
   app.watch((values, changed) => {
     if (changed.includes("signIn") && values.signIn) signIn();
   });
-  addEventListener("hashchange", show);
+  addEventListener("hashchange", () => (app.get("about") ? show() : start()));
   addEventListener("keydown", pressed);
   addEventListener("dragover", dragging);
   addEventListener("dragleave", dragging);
-  addEventListener("drop", async (event) => {
+  addEventListener("drop", (event) => {
     document.body.classList.remove("dropping");
     if (!event.dataTransfer?.files.length) return;
     event.preventDefault();
-    adding(await dropped(event.dataTransfer));
+    dropped(event.dataTransfer).then(adding, (error) => toast(error.message));
   });
   addEventListener("paste", pasted);
-  frame(address.read().place);
+  await start();
+}
+
+/** Without knowing what there is, nothing can be shown but that: it is not an empty shelf. */
+async function start() {
+  const main = frame(address.read().place);
   try {
     await look();
   } catch (error) {
-    if (error.status === 401) return; // the dialog goes on from here
-    toast(error.message);
+    if (error.status !== 401) fill(main, h("div.page", fault(error, start))); // else the dialog goes on from here
+    return;
   }
   await show();
   follow();

@@ -1,10 +1,10 @@
 // Ask: a conversation, and beside it the source of any sentence, lit at the exact passage.
 
-import { app, CHATS, events, get, may, post, remove } from "./api.js";
+import { app, CHATS, events, get, may, part, post } from "./api.js";
 import { sourcePane } from "./source.js";
 import { learn, t, tongue, worded } from "./i18n.js";
-import { add, address, fill, h, memory, reveal, settled } from "./kit.js";
-import { copy, examples, fault, modal, named, place, save, support, tidy, toast, when } from "./said.js";
+import { add, address, fill, h, memory, reveal } from "./kit.js";
+import { copy, examples, fault, named, place, support, tidy, toast } from "./said.js";
 import { inline } from "./text.js";
 import { loadSample, pickFiles } from "./adding.js";
 
@@ -14,12 +14,14 @@ const LAST_WORD = /(?:[^\s\u2e80-\uffff*`[\]()]{1,20}|[\u2e80-\uffff])$/;
 const HEADING = /^(\n*)#{1,6} +/;
 const ROW = /^\s*\|(.*)\|((?:\s?\[(?:\d{1,3}|\?)\])*)\s*$/;
 const RULE = /^[\s|:-]+$/;
+const CODE = /^\s*```[^\n]*\n([\s\S]*?)\n?```((?:\s*\[(?:\d{1,3}|\?)\])*)\s*$/; // and the numbers after it
 const COMPOSING = 229; // the key code while Chinese is being typed: Safari ends that before it tells of Enter
 const AT_END_PIXELS = 48; // the view follows the text only while the reader is this near to its end
 const TOP_PIXELS = 24; // above a question that stands at the top
 let kept = null; // the conversation of this page: it is still there when one comes back from another place
 let running = null; // what stops the answer that is being written; it is written on while one is elsewhere
 let shown = null; // the view, while it is on show
+let draft = ""; // a question that was not sent yet
 
 export async function show(root, { query }) {
   const view = new Ask(root);
@@ -55,14 +57,16 @@ class Ask {
     shown = this;
     this.unwatch = app.watch((_, names) => names.includes("about") && this.told());
     this.tools();
-    if (query.c && query.c !== kept?.id) await this.load(query.c);
-    else if (!kept) kept = { id: "", turns: [] };
+    kept ??= { id: "", turns: [] };
+    if (query.c && query.c !== kept.id) await this.load(query.c);
     else if (kept.id) address.note({ c: kept.id });
+    if (!this.frame.isConnected) return; // one is elsewhere by now
     this.draw();
     this.sending(Boolean(running));
     if (running) this.unanswered();
-    if (!kept.turns.length && history.state?.asked) Object.assign(this.question, { value: history.state.asked }) && this.grow(); // the page was left before its answer came
-    if (query.source) this.openSource(parsed(query.source));
+    this.question.value = draft || (!kept.turns.length && history.state?.asked) || ""; // the page was left before its answer came
+    this.grow();
+    if (query.source && !this.missing) this.openSource(parsed(query.source));
     if (query.q) {
       address.note({ q: "" }); // asked once, not at every reload
       this.ask(query.q);
@@ -79,18 +83,20 @@ class Ask {
 
   leave() {
     this.unwatch();
+    draft = this.question.value;
     if (shown === this) shown = null;
     this.sourceNode?.leave?.();
   }
 
   async changed(query) {
-    if ((query.c || "") !== kept.id) {
+    if ((query.c || "") !== kept.id || this.missing) {
       this.stop();
+      this.missing = null;
       if (query.c) await this.load(query.c);
       else kept = { id: "", turns: [] };
       this.draw();
     }
-    if (query.source) this.openSource(parsed(query.source));
+    if (query.source && !this.missing) this.openSource(parsed(query.source));
     else this.closeSource({ note: false });
   }
 
@@ -132,6 +138,7 @@ class Ask {
 
   fresh() {
     this.stop();
+    this.missing = null;
     kept = { id: "", turns: [] };
     this.closeSource({ note: false });
     history.pushState(null, "", address.to("ask"));
@@ -179,6 +186,7 @@ class Ask {
   async ask(question) {
     const turn = { question, sentences: [], steps: [], answer: null };
     kept.turns.push(turn);
+    this.missing = null;
     if (kept.turns.length === 1) fill(this.turnsNode);
     this.place(turn);
     await this.run(turn);
@@ -206,6 +214,7 @@ class Ask {
     this.turnsNode.scrollTop = this.top(turn);
     const began = performance.now();
     const clock = setInterval(() => (turn.seconds.textContent = ` · ${Math.round((performance.now() - began) / 1000)} s`), 1000);
+    const mine = kept;
     const body = {
       question: turn.question, stream: true, conversation_id: kept.id,
       use_knowledge_base: memory.get("documents", "yes") === "yes" || !app.get("about")?.model,
@@ -217,6 +226,7 @@ class Ask {
     } catch (error) {
       if (error.name === "AbortError") turn.stopped = true;
       else turn.error = error;
+      if (error.status === 404 && mine.id) await get(chat(mine.id)).catch((lost) => lost.status === 404 && (mine.id = "")); // deleted elsewhere: go on in a new one
     }
     clearInterval(clock);
     turn.seconds.textContent = "";
@@ -255,7 +265,7 @@ class Ask {
   // -------------------------------------------------------------------------------------------- drawing
 
   draw() {
-    if (!kept.turns.length) return fill(this.turnsNode, this.emptyState());
+    if (!kept.turns.length) return fill(this.turnsNode, this.missing && fault(this.missing, () => this.changed(address.read().query)), this.emptyState());
     fill(this.turnsNode);
     for (const turn of kept.turns) {
       this.place(turn);
@@ -335,13 +345,15 @@ class Ask {
     const byMarker = new Map((sentence.citations || []).map((one) => [one.marker, one]));
     const row = ROW.exec(sentence.text);
     if (row) return this.writeRow(turn, row, byMarker);
+    const code = CODE.exec(sentence.text);
+    if (code) return add(turn.answerNode, h("pre.code", { tabindex: 0 }, code[1]), code[2] ? this.writeText(h("span"), code[2], byMarker) : null);
     const unsupported = byMarker.size ? [...byMarker.values()].every((one) => one.support === "unsupported") : sentence.text.includes("[?]");
     const heading = HEADING.test(sentence.text) && "heading";
     const node = h("span.sentence", { class: unsupported ? "unsupported" : heading || "", lang: tongue(sentence.text) });
     const text = sentence.text.replace(HEADING, "$1");
     const before = turn.answerNode.lastChild;
     if (before && !text.startsWith("\n")) turn.answerNode.append(" ");
-    turn.answerNode.append(this.writeText(node, before?.matches?.(".table") ? text.trimStart() : text, byMarker));
+    turn.answerNode.append(this.writeText(node, before?.matches?.(".table, pre") ? text.trimStart() : text, byMarker));
   }
 
   /** A row of a table that a model wrote; its citations stand in the last cell. */
@@ -478,44 +490,25 @@ class Ask {
 
   // -------------------------------------------------------------------------------------------- history
 
+  /** One that cannot be had is told of above a new one, in which one can ask all the same. */
   async load(id) {
-    const found = await get(chat(id));
+    const found = await get(chat(id)).catch((error) => ((this.missing = error), { id: "", turns: [] }));
+    if (address.read().query.c !== id) return; // one went on meanwhile
     this.stop();
     kept = { id: found.id, title: found.title, turns: turnsOf(found.turns) };
   }
 
-  history() {
-    const list = h("ul.listed");
-    const search = h("input", { type: "search", autofocus: true, placeholder: t("history.search"), "aria-label": t("history.search"), oninput: settled(() => fetchList()) });
-    const gone = new Set();
-    const fetchList = async () => {
-      try {
-        const found = await get(CHATS, { q: search.value, page_size: 100 });
-        const shown = found.conversations.filter((one) => !gone.has(one.id));
-        fill(list, shown.length ? shown.map(entry) : h("li.soft", t(search.value ? "history.none" : "history.empty")));
-        if (document.activeElement === document.body) search.focus(); // what was pressed is gone
-      } catch (error) {
-        fill(list, h("li", fault(error, fetchList)));
-      }
-    };
-    const entry = (one) => h("li",
-      h("button.quiet", { onclick: () => (dialog.close(), (location.hash = address.to("ask", [], { c: one.id }))) },
-        h("span", one.title || t("untitled")), h("span.soft.fine", `${when(one.updated)} · ${t("history.turns", { n: one.count ?? 0 })}`)),
-      h("span.row",
-        h("button.small.quiet", { onclick: () => exported(one), "aria-label": t("history.export.of", { title: one.title }) }, t("history.export")),
-        h("button.small.quiet.danger", { onclick: () => drop(one), "aria-label": t("history.delete.of", { title: one.title }) }, t("delete"))));
-    const drop = (one) => {
-      gone.add(one.id);
-      fetchList();
-      toast(t("history.deleted", { title: one.title }), {
-        undo: () => (gone.delete(one.id), fetchList()),
-        done: () => remove(chat(one.id)).catch((error) => toast(error.message)),
-      });
-    };
-    const dialog = modal(t("ask.history"), () => [search, list]);
-    fetchList();
+  async history() {
+    try {
+      (await part("history")).history();
+    } catch (error) {
+      toast(error.message);
+    }
   }
 }
+
+/** What is on show, for the list of conversations. */
+export const now = () => ({ id: kept.id, turns: kept.turns.length, view: shown });
 
 function heard(turn, name, data) {
   if (name === "step") turn.steps.push(data);
@@ -529,7 +522,7 @@ function heard(turn, name, data) {
   shown?.drawTurn(turn);
 }
 
-const chat = (id) => `${CHATS}/${encodeURIComponent(id)}`;
+export const chat = (id) => `${CHATS}/${encodeURIComponent(id)}`;
 const keyOf = (one) => `${one.document_id}:${(one.span || [0, 0]).join("-")}`;
 
 function parsed(key) {
@@ -538,14 +531,14 @@ function parsed(key) {
 }
 
 /** Questions and answers of a conversation as turns; an answer's sentences are found again by its markers. */
-function turnsOf(said) {
+export function turnsOf(said) {
   const turns = [];
   for (const one of said) {
     if (one.role === "user" && turns.at(-1)?.question === one.content) continue; // asked again: the later answer counts
     if (one.role === "user") turns.push({ question: one.content, sentences: [], steps: [], answer: null, stopped: true });
     else if (turns.length) {
       const citations = one.citations || [];
-      const pieces = one.content.split(/(?=\n)/).flatMap((line) => (ROW.test(line) ? line : line.split(/(?<=[.。!！?？;；…"”』」\]]) (?=\S)/u)));
+      const pieces = (one.content.match(/\n*```[^\n]*\n[\s\S]*?```(?:\s*\[(?:\d+|\?)\])*|\n?[^\n]+|\n/g) ?? []).flatMap((line) => (ROW.test(line) || CODE.test(line) ? line : line.split(/(?<=[.。!！?？;；…"”』」\]]) (?=\S)/u)));
       const sentences = pieces.map((text) => ({
         text,
         citations: citations.filter((citation) => text.includes(`[${citation.marker}]`)),
@@ -562,18 +555,7 @@ function turnsOf(said) {
 const source = (one) => `[${one.marker}] ${named(one)}${place(one) ? `, ${place(one)}` : ""}: ${one.quote.replace(/\s+/g, " ")}`;
 const plain = ({ question, answer }) => `${question}\n\n${answer.answer}\n\n${answer.citations.map(source).join("\n")}\n`;
 
-function markdown({ question, answer }) {
+export function markdown({ question, answer }) {
   const notes = answer.citations.map((one) => `[^${one.marker}]: **${named(one)}**${place(one) ? `, ${place(one)}` : ""} — “${one.quote.replace(/\s+/g, " ")}” (${one.uri}:${one.span.join("-")})`);
-  return `### ${question}\n\n${answer.answer.replace(/\[(\d{1,3})\]/g, "[^$1]")}\n\n${notes.join("\n")}\n`;
-}
-
-async function exported(one) {
-  try {
-    const found = await get(chat(one.id));
-    const turns = turnsOf(found.turns);
-    const text = turns.map((turn) => (turn.answer ? markdown(turn) : `### ${turn.question}\n`)).join("\n");
-    save(`${(one.title || "conversation").replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60)}.md`, `# ${one.title}\n\n${text}`, "text/markdown");
-  } catch (error) {
-    toast(error.message);
-  }
+  return `### ${question}\n\n${answer.answer.replace(/```[\s\S]*?```|\[(\d{1,3})\]/g, (all, n) => (n ? `[^${n}]` : all))}\n\n${notes.join("\n")}\n`;
 }

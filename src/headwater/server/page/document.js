@@ -12,7 +12,7 @@ export async function show(root, { rest, query, back }) {
   const page = h("div.page", h("p.soft", t("loading")));
   fill(root, page);
   const about = await reader.about();
-  document.title = `${named(about)} · Headwater`;
+  if (root.isConnected) document.title = `${named(about)} · Headwater`;
   const spanOf = (asked) => (asked.at || "0-0").split("-").map(Number);
   let span = spanOf(query);
   let shown = "text";

@@ -154,11 +154,14 @@ export const memory = {
   },
 };
 
+/** As it stands where a link was cut in the middle of a letter. */
+const unescaped = (part) => { try { return decodeURIComponent(part); } catch { return part; } };
+
 /** The address: `#/place/rest?name=value`. */
 export const address = {
   read() {
     const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-    const [place = "", ...rest] = path.split("/").map(decodeURIComponent);
+    const [place = "", ...rest] = path.split("/").map(unescaped);
     return { place: place || "ask", rest, query: Object.fromEntries(new URLSearchParams(query)) };
   },
   to(place, rest = [], query = {}) {

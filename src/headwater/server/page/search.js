@@ -57,6 +57,10 @@ class Search {
   }
 
   changed(query) {
+    if (query.q !== this.query.q) { // a source of other hits would hide these on a small screen
+      this.returnTo = null;
+      this.close();
+    }
     this.query = query;
     this.question.value = query.q || "";
     return this.begin();
@@ -186,7 +190,7 @@ class Search {
   }
 
   counted(results) {
-    return t("search.found", { shown: results.chunks.length, total: number(results.total) });
+    return t("search.found", { shown: results.chunks.length, n: number(results.total) });
   }
 
   summary(results, longest = 0) {
@@ -279,7 +283,9 @@ class Search {
     return h("form.card", { onsubmit: async (event) => {
       event.preventDefault();
       await load();
-      const found = known.find((one) => [named(one), one.name, one.uri, one.id].includes(input.value.trim()));
+      const wanted = input.value.trim();
+      const isIt = (one) => [named(one), one.name, one.uri, one.id].some((name) => name?.toLowerCase() === wanted.toLowerCase());
+      const found = known.find(isIt) ?? (await documents({ keywords: wanted }).catch((error) => (toast(error.message), null)))?.find(isIt); // not all are offered
       if (found) this.why(found.id, named(found));
       else toast(t("whynot.unknown"));
     } }, h("h2", t("whynot.title")), h("p.soft.fine", t("whynot.lead")),

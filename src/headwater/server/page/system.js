@@ -1,6 +1,6 @@
 // System: what is under way, who has keys, where each setting comes from, and how much room there is.
 
-import { UNDER_WAY, follow, onChange, stop } from "./adding.js";
+import { UNDER_WAY, changed, follow, onChange, stop } from "./adding.js";
 import { app, get, may, post, remove } from "./api.js";
 import { t, worded } from "./i18n.js";
 import { fill, h, memory } from "./kit.js";
@@ -75,7 +75,7 @@ async function jobs(node) {
 
 async function keys(node) {
   const { keys: all, needs_key: needed } = await get("/api/v1/keys");
-  const shown = h("div");
+  const shown = node.querySelector(".made") ?? h("div.made"); // a key that was just made can still be copied
   const labelled = (column, value) => h("td", { data: { label: t(`keys.${column}`) } }, value);
   const field = (label, input) => h("label.field", h("span.label", label), input);
   const owner = h("input", { required: true, value: app.get("about")?.owner || "local", maxlength: 200 });
@@ -85,8 +85,13 @@ async function keys(node) {
     event.preventDefault();
     try {
       const made = await post("/api/v1/keys", { owner: owner.value, name: name.value, rights: rights.value });
+      shown.className = "note made";
+      fill(shown, h("p", { role: "status" }, t("keys.once")), h("code.wrap", made.key));
+      if (!needed) { // it closes the server for everybody else, not for who made it
+        memory.set("key", made.key);
+        await changed();
+      }
       await keys(node);
-      node.querySelector(".made").replaceWith(h("div.note.made", { role: "status" }, h("p", t("keys.once")), h("code.wrap", made.key)));
     } catch (error) {
       toast(error.message);
     }
@@ -98,7 +103,6 @@ async function keys(node) {
       keys(node).catch(() => null);
     } });
   };
-  shown.className = "made";
   fill(node, h("h2", t("system.keys")), h("p.soft", t(needed ? "keys.needed" : "keys.open")), shown,
     all.length ? h("div.scroll", { tabindex: 0, role: "region", "aria-label": t("system.keys") }, h("table.shelf.cards", h("thead", h("tr", ["name", "owner", "rights", "collections", "used", "state"].map((one) => h("th", { scope: "col" }, t(`keys.${one}`))))),
       h("tbody", all.map((key) => h("tr", h("th", { scope: "row" }, key.name || "–"), labelled("owner", key.owner), labelled("rights", t(`rights.${key.rights}`)), labelled("collections", key.collections.join(", ") || t("collection.all")), labelled("used", when(key.used) || t("keys.never")),
