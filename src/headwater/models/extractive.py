@@ -40,6 +40,18 @@ COPY: Final = 0.85  # so much in common with one that was picked, and it is not 
 # less than 1 % by a third sentence that is mostly about something else (build half of bench/answers.py).
 FAR: Final = 5.0
 
+# What has to be read from its beginning.
+STEPS: Final = re.compile(
+    r"\bhow (?:to|(?:do|can|should|must) (?:i|we|you|one))\b|怎么(?![样算办])|如何|怎样|步骤|流程"
+)
+# A sentence that can only be read after the one before it.
+POINTS_BACK: Final = re.compile(
+    r"^(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|then|also|but|and|or|so|however|otherwise|"
+    r"afterwards|thereafter|therefore|instead|besides|moreover|both|neither|the (?:former|latter|same))\b|"
+    r"\bthere[.!]?$|^(?:它|他|她|其(?!他|余|实)|该|此|这|那|上述|前者|后者|但|并|而|因此|所以|然后|随后|此外|另外|同时|否则|则|也)",
+    re.IGNORECASE,
+)
+
 # A passage in another language shares no words with the question; without an embedder of our own only the cosine that
 # it was found with can vouch for it. Embedders that know both languages put related texts above this, and hashed words
 # get there only by sharing them.
@@ -70,7 +82,10 @@ class ExtractiveGenerator:
         found = self._candidates(question, meant)
         if not found or not _answered(question, meant, found, context):
             return
-        for one in _in_reading_order(_pick(found, context.query.options.max_sentences)):
+        picked = _pick(found, context.query.options.max_sentences)
+        for one in _in_telling_order(
+            picked, steps=bool(STEPS.search(question.terms.folded)), passages=question.passages
+        ):
             yield f"{one.text} [{one.number + 1}]\n"
 
     def _candidates(self, question: Question, meant: Meant | None) -> list[_Candidate]:
@@ -200,10 +215,23 @@ def _pick(candidates: Sequence[_Candidate], most: int) -> list[_Candidate]:
     return list(picked)
 
 
-def _in_reading_order(picked: Sequence[_Candidate]) -> list[_Candidate]:
-    """Passages in the order of their best sentence, sentences in the order of the text."""
-    order = list(dict.fromkeys(one.number for one in picked))
-    return sorted(picked, key=lambda one: (order.index(one.number), one.place))
+def _in_telling_order(picked: Sequence[_Candidate], *, steps: bool, passages: Sequence[Passage]) -> list[_Candidate]:
+    """Passages in the order of their best sentence, which begins; the rest of a passage as its text has it.
+
+    Steps stay in their order, and a sentence that points back stays behind the one it points to.
+    """
+    told: list[_Candidate] = []
+    for number in dict.fromkeys(one.number for one in picked):
+        best, *_ = found = [one for one in picked if one.number == number]
+        found.sort(key=lambda one: one.place)
+        first = found.index(best)
+        passage = passages[number]
+        if passage.is_step(best.place) or (steps and passage.statements[best.place].kind == "sentence"):
+            first = 0
+        while first and found[first - 1].place == found[first].place - 1 and POINTS_BACK.search(found[first].text):
+            first -= 1
+        told += [*found[first : found.index(best) + 1], *found[:first], *found[found.index(best) + 1 :]]
+    return told
 
 
 def _shown(passage: Passage, place: int) -> str:
