@@ -128,6 +128,26 @@ def test_the_same_sentence_is_not_said_twice() -> None:
     assert sum("221" in line for line in said) == 1
 
 
+@pytest.mark.parametrize(
+    ("question", "old", "new"),
+    [
+        (
+            "How many days of annual leave do employees get?",
+            "Employees receive 18 days of paid annual leave per year.",
+            "Employees receive 22 days of paid annual leave per year.",
+        ),
+        (
+            "报销单要在多少天内提交？",
+            "员工应在费用发生后30天内提交报销单。",
+            "员工应在费用发生后60天内提交报销单，逾期不予受理。",
+        ),
+    ],
+)
+def test_two_versions_with_other_numbers_are_both_said(question: str, old: str, new: str) -> None:
+    assert {line.rsplit(" [", 1)[0] for line in answer(question, old, new)} == {old, new}
+    assert len(answer(question, new, f"{new} ")) == 1
+
+
 def test_a_heading_is_context_and_not_an_answer() -> None:
     text = (
         "# Parental leave\n\n26 weeks, of which 18 are paid in full.\n\n# Sick leave\n\nUp to 6 weeks, on full pay.\n"

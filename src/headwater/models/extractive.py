@@ -210,9 +210,15 @@ def _pick(candidates: Sequence[_Candidate], most: int) -> list[_Candidate]:
         if best.worth - REPEAT_COST * again[best] < least:
             break
         grams = left.pop(best)
-        if again[best] < COPY:
+        if not any(_overlap(grams, said) >= COPY and not _differ(best, other) for other, said in picked.items()):
             picked[best] = grams
     return list(picked)
+
+
+def _differ(one: _Candidate, other: _Candidate) -> bool:
+    """Whether two sentences in nearly the same words say other numbers: an old rule and a new one, two rows."""
+    mine, theirs = numbers(fold(one.text)), numbers(fold(other.text))
+    return any(unlike(number, theirs) for number in mine) and any(unlike(number, mine) for number in theirs)
 
 
 def _in_telling_order(picked: Sequence[_Candidate], *, steps: bool, passages: Sequence[Passage]) -> list[_Candidate]:
