@@ -173,6 +173,12 @@ def test_a_row_of_a_table_is_quoted_as_a_row() -> None:
     assert sentence.text == "Code: E-14; Meaning: Weak echo. Clean the antenna [1]."
 
 
+def test_a_row_with_only_a_part_of_what_another_has_is_about_something_else() -> None:
+    table = "| 城市级别 | 住宿 |\n|---|---|\n| 一线城市 | 600 |\n| 二线城市 | 450 |\n| 其他城市 | 350 |\n"
+    assert answer("二线城市的住宿标准", table) == ["城市级别：二线城市；住宿：450。 [1]\n"]
+    assert len(answer("一线城市和二线城市的住宿标准", table)) == 2
+
+
 def test_a_row_without_the_head_of_its_table_is_quoted_as_it_stands() -> None:
     rows = "| E-11 | No echo |\n| E-14 | Weak echo |\n| E-21 | Low power |\n"
     assert answer("What is the meaning of code E-14?", rows) == ["| E-14 | Weak echo | [1]\n"]

@@ -145,10 +145,11 @@ def _stands_aside(question: Question, passage: Passage, place: int) -> bool:
         return True  # what is said of another part number is no answer
     units = passage.units[place]
     if passage.statements[place].kind == "row":
-        # Where one row of a table says what is asked, those that say nothing of it are about something else.
+        # Where one row of a table says what is asked, those that say nothing of it, or only a part of the same, are
+        # about something else: 一线城市 beside 二线城市.
         wanted = question.terms.codes or frozenset(question.terms.units)
         rows = (found for found, one in zip(passage.units, passage.statements, strict=True) if one.kind == "row")
-        return not units & wanted and any(found & wanted for found in rows)
+        return any(units & wanted < found & wanted for found in rows)
     if place not in passage.titles:
         return False
     # A title is said only where it has nothing under it and a word of the question that nothing else has.
