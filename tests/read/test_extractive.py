@@ -146,6 +146,9 @@ def test_the_same_sentence_is_not_said_twice() -> None:
 def test_two_versions_with_other_numbers_are_both_said(question: str, old: str, new: str) -> None:
     assert {line.rsplit(" [", 1)[0] for line in answer(question, old, new)} == {old, new}
     assert len(answer(question, new, f"{new} ")) == 1
+    more = "Employees ask for annual leave in the system. 员工在系统中提交报销单。"
+    said = answer(question, f"{old}\n\n{more}", new, max_sentences=2)
+    assert {line.rsplit(" [", 1)[0] for line in said} == {old, new}
 
 
 def test_a_heading_is_context_and_not_an_answer() -> None:

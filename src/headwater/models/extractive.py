@@ -205,15 +205,22 @@ def _pick(candidates: Sequence[_Candidate], most: int) -> list[_Candidate]:
     picked: dict[_Candidate, frozenset[str]] = {}
     while left and len(picked) < most:
         again = {
-            one: max((_overlap(grams, other) for other in picked.values()), default=0.0) for one, grams in left.items()
+            one: max((_repeated(one, grams, *other) for other in picked.items()), default=0.0)
+            for one, grams in left.items()
         }
         best = max(left, key=lambda one: one.worth - REPEAT_COST * again[one])
         if best.worth - REPEAT_COST * again[best] < least:
             break
         grams = left.pop(best)
-        if not any(_overlap(grams, said) >= COPY and not _differ(best, other) for other, said in picked.items()):
+        if again[best] < COPY:
             picked[best] = grams
     return list(picked)
+
+
+def _repeated(one: _Candidate, grams: frozenset[str], other: _Candidate, said: frozenset[str]) -> float:
+    """How much of a sentence another one says. Nothing where nearly the same words say other numbers."""
+    overlap = _overlap(grams, said)
+    return 0.0 if overlap >= COPY and _differ(one, other) else overlap
 
 
 def _differ(one: _Candidate, other: _Candidate) -> bool:
