@@ -1,6 +1,7 @@
 """The answerer without a model: which sentences it picks, in which order, and when it keeps silent."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -158,6 +159,20 @@ def test_a_heading_is_context_and_not_an_answer() -> None:
     said = answer("How long is parental leave?", text)
     assert said[0].startswith("26 weeks")
     assert not any("#" in line or line.startswith("Parental leave") for line in said)
+
+
+def test_a_row_with_the_code_and_all_that_is_asked_of_it_is_an_answer_among_many_like_it() -> None:
+    table = "| 编号 | 名称 | 价格 |\n|---|---|---|\n" + "".join(f"| SKU{n} | 商品{n} | {n}.5 |\n" for n in range(40))
+
+    def said(question: str) -> list[str]:
+        asked = context(question, table, table.replace("SKU", "商品编号SKU"), table.replace("SKU", "货号SKU"))
+        # Little of the question's words, by their weight: that is how every row of a long list looks.
+        hits = tuple(replace(hit, scores={"semantic": 0.2, "keyword": 10.0}) for hit in asked.hits)
+        asked = replace(asked, hits=hits, best_keyword=100.0)
+        return list(ExtractiveGenerator(embedder=StaticEmbedder()).generate(asked))
+
+    assert said("SKU7的价格是多少？")[0] == "编号：SKU7；名称：商品7；价格：7.5。 [1]\n"
+    assert said("SKU7的重量是多少？") == said("SKU77的价格是多少？") == []
 
 
 def test_title_and_section_are_context_too() -> None:

@@ -116,6 +116,12 @@ class Question:
         passage = self.passages[number]
         return sum(self.weights[unit] * passage.credit(unit, place) for unit in self.terms.units) / self.whole
 
+    def says_all(self, number: int, place: int) -> bool:
+        """Whether a sentence has the codes of the question, and with what it stands under every other word of it."""
+        codes, passage = self.terms.codes, self.passages[number]
+        own = passage.units[place]
+        return bool(codes) and codes <= own and (own | passage.above[place]).issuperset(self.terms.units)
+
     def foreign(self, number: int, place: int) -> bool:
         """Whether a sentence is in another language than the question. One in both that has its words is not."""
         passage = self.passages[number]
