@@ -53,8 +53,8 @@ _POINTS_BACK: Final = re.compile(
 # "What about sick leave?", "And in Lyon?", "那年假呢？": what is asked stays, what it is asked about is another.
 _OTHER_SUBJECT: Final = re.compile(
     r"^(?:and |but |so )?(?:what|how) about .+?\s*[?？.]*$|^(?:那么?|至于|而)?[^，,]{1,20}?呢[?？。]?$|"
-    r"^(?:(?:and|but|or|so) (?:(?:for|in|on|at|with|of|to|from|by|as) )?|(?:for|in|at|with|of) )"
-    r"(?!(?:how|what|when|where|who|whose|why|which|is|are|was|were|do|does|did|has|have|had|can|could|will|would|"
+    r"^(?:(?:and|but|or|so) (?:(?:for|in|on|at|with|of|to|from|by|as) )?|(?:for|in|at|with|of|the) )"
+    r"(?!(?:how|what|when|where|who|whom|whose|why|which|is|are|was|were|do|does|did|has|have|had|can|could|will|would|"
     r"shall|should|may|must|if|then|not|it|they|he|she|this|that|i|we|you)\b)"
     r"[^\s,?？]+(?: [^\s,?？]+){0,3}\s*[?？.]*$",
     re.IGNORECASE,

@@ -482,6 +482,8 @@ def test_a_follow_up_is_condensed(said: str, found: str) -> None:
         ("What does error PPR-9087 mean?", "And PPR-9088?", "Pump manual", "And PPR-9088? error mean"),
         ("Who is the site manager in Lyon?", "And in Oslo?", "Lyon office", "And in Oslo? site manager"),
         ("Who was absent on 11 February 2025?", "And on 11 March?", "", "And on 11 March? absent 2025"),
+        ("What does the Team plan cost?", "The Business plan?", "", "The Business plan? cost"),
+        ("Who sent the letter?", "With whom was it discussed?", "", "With whom was it discussed? sent letter"),
         ("When was release 4.2 made?", "And 4.3?", "", "And 4.3? release made"),
         ("病假工资怎么算？", "那事假呢？", "请假", "那事假呢？ 工资"),
         ("Who is the site manager in Lyon?", "For contractors?", "Lyon office", "For contractors? Lyon"),
