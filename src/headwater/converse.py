@@ -22,7 +22,7 @@ from headwater.mend import mended_object
 from headwater.messages import Message, Tool, ToolCall
 from headwater.protocols import LanguageModel
 from headwater.reflect import reflect
-from headwater.rewrite import carried_over, condense, points_back
+from headwater.rewrite import carried_over, condense, stands_alone
 from headwater.tokens import language
 from headwater.types import EXTRACTIVE, Answer, Context, Event, Hit, Query, Restart, Sentence, Step, Verdict
 from headwater.typos import corrected
@@ -97,7 +97,7 @@ def _planned(
             said.append(f"the follow-up was completed without the model: {error}")
     follows = follows or asked != query.text
     events: Iterable[Event] = engine.stream(replace(query, text=asked), carried=carried if follows else ())
-    if model is None and follows and not points_back(query.text):
+    if model is None and follows and stands_alone(query.text):
         events = done = _fitting(engine, query, list(events))
         asked = _answer(done).query.text
     first = Step(stage="condense", milliseconds=(perf_counter() - began) * 1000, note=asked)

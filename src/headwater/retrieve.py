@@ -21,6 +21,7 @@ from headwater.cores import cores
 from headwater.errors import BackendError
 from headwater.filters import Filter, In, conjoin
 from headwater.fuse import LEGS, Leg, covered, fuse, in_order, normalised, ranks
+from headwater.highlight import Terms
 from headwater.protocols import Catalog, Embedder, Reranker, Retriever, Rewriter, TextIndex, VectorIndex
 from headwater.stages._request import Pace, check, understood
 from headwater.stages._under_way import Beside, Clock, Company, Freshness
@@ -405,7 +406,8 @@ class _Run:
             "substring": 1,
         }
         best = self.best_keyword
-        chance = options.chance_coverage
+        # Other words may be there by chance, a code is not: across languages it may be all that is shared.
+        chance = 0.0 if Terms.of(self.query.text, self.parts.cutter).codes else options.chance_coverage
         return fuse(rankings, method=options.fusion, weights=weights, k=options.rrf_k, best_keyword=best, chance=chance)
 
     @staticmethod

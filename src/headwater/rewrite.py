@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
+from headwater.facts import names
 from headwater.highlight import Terms
 from headwater.mend import mended
 from headwater.messages import Message
 from headwater.protocols import LanguageModel
-from headwater.tokens import is_cjk, language
+from headwater.tokens import fold, is_cjk, language
 from headwater.wording import Prompts
 from headwater.write import SHORT_SECONDS, SHORT_TOKENS, Writing, messages_of, said
 
@@ -23,6 +25,10 @@ SHOWN_TURNS: Final = 6
 SHOWN_CHARS: Final = 600
 # A question of more telling words stands on its own unless it points back.
 SHORT_UNITS: Final = {"en": 3, "zh": 5}
+_LATIN: Final = re.compile(r"[^\W\d_\u2e80-\U000323af]")
+_FEW_DIGITS: Final = re.compile(r"\d{1,3}")  # so that a year is two of them
+# "What about dinner in France?" can be asked by itself; of one word nobody knows what is asked.
+OWN_UNITS: Final = 2
 # A rewritten question longer than this is an answer.
 MAX_QUESTION_CHARS: Final = 400
 
@@ -44,9 +50,13 @@ _POINTS_BACK: Final = re.compile(
     r"|它|他|她|其(?!他|余|实|中)|该(?!如何|怎)|这|那(?!么多)|此|前者|后者|上述|同样|呢[?？。]?$|还有|另外|^为什么[?？]?$|^怎么办",
     re.IGNORECASE,
 )
-# "What about sick leave?", "那年假呢？": what is asked stays, what it is asked about is another.
+# "What about sick leave?", "And in Lyon?", "那年假呢？": what is asked stays, what it is asked about is another.
 _OTHER_SUBJECT: Final = re.compile(
-    r"^(?:and |but |so )?(?:what|how) about (?P<en>.+?)\s*[?？.]*$|^(?:那么?|至于|而)?(?P<zh>[^，,]{1,20}?)呢[?？。]?$",
+    r"^(?:and |but |so )?(?:what|how) about .+?\s*[?？.]*$|^(?:那么?|至于|而)?[^，,]{1,20}?呢[?？。]?$|"
+    r"^(?:(?:and|but|or|so) (?:(?:for|in|on|at|with|of|to|from|by|as) )?|(?:for|in|at|with|of|the) )"
+    r"(?!(?:how|what|when|where|who|whom|whose|why|which|is|are|was|were|do|does|did|has|have|had|can|could|will|would|"
+    r"shall|should|may|must|if|then|not|it|they|he|she|this|that|i|we|you)\b)"
+    r"[^\s,?？]+(?: [^\s,?？]+){0,3}\s*[?？.]*$",
     re.IGNORECASE,
 )
 
@@ -109,16 +119,19 @@ def condense(
 def carried_over(history: Sequence[Message], question: str, *, about: str = "") -> str:
     """The same without a model: a follow-up that is short or points back takes the last question's words with it.
 
-    Of those, the words that stand in `about`, the titles of what answered it, and codes: they name the subject.
+    Of those, the words that stand in `about`, the titles of what answered it, and codes: they name the subject. Where
+    it names another subject of the same kind, it takes along what was asked instead.
     """
     before = next((one.content for one in reversed(history) if one.role == "user" and one.content.strip()), "")
     if not before or not _follows(question):
         return question
     words = _longest(Terms.of(before))
     kept = [word for word in words if before[word.start : word.end].lower() not in question.lower()]
+    old: set[str] = set()
     if _OTHER_SUBJECT.match(question.strip()):
         new = [question[word.start : word.end] for word in _longest(Terms.of(question))]
         old = _subject([before[word.start : word.end] for word in words], new)
+        old |= _renamed(words, before=before, question=question)
         kept = [word for word in kept if before[word.start : word.end] not in old]
     runs: list[str] = []
     end = -1
@@ -129,6 +142,9 @@ def carried_over(history: Sequence[Message], question: str, *, about: str = "") 
         else:
             runs.append(written)
         end = word.end
+    if old:  # another subject takes the place of the old one: the rest is what was asked of it, and stays
+        runs = [run for run in runs if len(run) > 1] or runs
+        about = ""
     subject = [found for run in runs if (found := _named(run, about)) and found not in question]
     return " ".join((question.strip(), *dict.fromkeys(subject or runs)))
 
@@ -148,14 +164,21 @@ class ModelRewriter:
         return hyde(self._model, question, prompts=self._prompts, deadline_seconds=deadline_seconds)
 
 
-def points_back(question: str) -> bool:
-    """Whether a question says itself that it goes on from what was said before."""
+def stands_alone(question: str) -> bool:
+    """Whether a question may be one of its own: it points back to nothing, or names its subject in several words."""
+    plain = question.strip()
+    if _OTHER_SUBJECT.match(plain):
+        return len(Terms.of(plain).units) >= OWN_UNITS
+    return not _POINTS_BACK.search(plain)
+
+
+def _points_back(question: str) -> bool:
     plain = question.strip()
     return bool(_POINTS_BACK.search(plain) or _OTHER_SUBJECT.match(plain))
 
 
 def _follows(question: str) -> bool:
-    return points_back(question) or len(Terms.of(question).units) < SHORT_UNITS[language(question)]
+    return _points_back(question) or len(Terms.of(question).units) < SHORT_UNITS[language(question)]
 
 
 def _longest(terms: Terms) -> list[Any]:
@@ -185,14 +208,29 @@ def _has_digit(word: str) -> bool:
 def _subject(words: Sequence[str], new: Sequence[str]) -> set[str]:
     """The old subject, which a new one takes the place of: what shares its last character or its head, or a code."""
     heads = {word.lower() for word in new}
-    coded = any(_has_digit(word) for word in new)
-    found: set[str] = {word for word in words if coded and _has_digit(word)}
+    shapes = {_shape(word) for word in new if _has_digit(word)}
+    found: set[str] = {word for word in words if _has_digit(word) and _shape(word) in shapes}
     for place, word in enumerate(words):
-        if word.lower() in heads and place:  # "parental leave" -> "sick leave"
+        if word.lower() in heads and place and not _has_digit(word):  # "parental leave" -> "sick leave"
             found.add(words[place - 1])
         if is_cjk(word[-1]) and any(other != word and other[-1] == word[-1] for other in new):
             found.add(word)
     return found
+
+
+def _shape(word: str) -> str:
+    """What can stand in the place of a code or a number: a code for any other, 4.3 for 4.2, 2003 for 1998, not 11."""
+    return "code" if _LATIN.search(word) else _FEW_DIGITS.sub("0", word)
+
+
+def _renamed(words: Sequence[Any], *, before: str, question: str) -> set[str]:
+    """The old name, where the question has another one: Lyon, then Oslo. Of several, which is meant is unknown."""
+    known = names(before)
+    found = [word for word in words if fold(before[word.start : word.end]) in known]
+    apart = any(before[one.end : other.start].strip() for one, other in pairwise(found))
+    if apart or not names(question):
+        return set()
+    return {before[word.start : word.end] for word in found}
 
 
 def _shown(history: Sequence[Message]) -> str:

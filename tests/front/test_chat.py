@@ -89,6 +89,23 @@ def test_a_short_question_of_its_own_is_not_taken_for_a_follow_up(kb: KnowledgeB
     assert "1680" in kb.chat("价格呢？", conversation=first.conversation_id).text
 
 
+def test_another_subject_takes_the_place_of_the_old_one(kb: KnowledgeBase) -> None:
+    kb.add_text("The site manager in Lyon is Claire Dubois. The site manager in Oslo is Kari Moen.", uri="offices.md")
+    kb.add_text(
+        "# Meals\n\n| Country | Dinner |\n|---|---|\n| France | 30 EUR |\n| Norway | 45 EUR |\n", uri="meals.md"
+    )
+    first = kb.chat("Who is the site manager in Lyon?")
+    assert "Claire Dubois" in first.citations[0].quote
+    second = kb.chat("And in Oslo?", conversation=first.conversation_id)
+    assert second.query.text == "And in Oslo? site manager"
+    assert "Kari Moen" in second.citations[0].quote
+    # One that only begins like a follow-up is asked by itself, where the old words lead to no answer.
+    other = kb.chat("Which deposit do guests leave for keys, towels, bicycles, umbrellas and lockers?")
+    third = kb.chat("What about dinner in France?", conversation=other.conversation_id)
+    assert third.query.text == "What about dinner in France?"
+    assert [citation.quote for citation in third.citations] == ["| France | 30 EUR |"]
+
+
 def test_conversations_persist(home: Path) -> None:
     with headwater.open(home) as kb:
         first = kb.chat("How long is parental leave?")

@@ -99,6 +99,15 @@ def test_a_hit_carries_every_stage(filled: Any) -> None:
     assert results.generation == filled.catalog.generation()
 
 
+def test_a_code_is_not_covered_by_chance(filled: Any) -> None:
+    def found(text: str, chance: float) -> list[tuple[str, float]]:
+        results = filled.search(text, mode="hybrid", fusion="adaptive", chance_coverage=chance)
+        return [(hit.uri, hit.scores["fused"]) for hit in results]
+
+    assert found("PPR-9087 是什么意思，年假期间谁负责", 0.9) == found("PPR-9087 是什么意思，年假期间谁负责", 0.0)
+    assert found("水泵是什么意思，年假期间谁负责", 0.9) != found("水泵是什么意思，年假期间谁负责", 0.0)
+
+
 def test_one_leg_keeps_its_own_score(filled: Any) -> None:
     assert (hit := filled.search("pump", mode="keyword")[0]).score == hit.scores["keyword"]
     assert (hit := filled.search("pump", mode="semantic")[0]).score == hit.scores["semantic"]

@@ -73,6 +73,7 @@ CUES: Final = (
 # Names have capital letters, or the dot of a foreign name; the text must not be folded to see them.
 WHO: Final = re.compile(r"\bwho(?:m|se)?\b|谁|哪一?位|什么人|何人")
 NAME: Final = re.compile(r"\b[A-Z][\w'-]+ (?:[a-z]{1,3} )?[A-Z][\w'-]+|\w·\w")
+_STEP: Final = re.compile(r"(?:^|\n)[ \t]*(?:\d{1,3}[.)、]|[（(]\d{1,2}[)）])[ \t]*\Z")
 _LATIN_WORD: Final = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 
 
@@ -114,6 +115,12 @@ class Question:
         """The same with what stands around the sentence."""
         passage = self.passages[number]
         return sum(self.weights[unit] * passage.credit(unit, place) for unit in self.terms.units) / self.whole
+
+    def says_all(self, number: int, place: int) -> bool:
+        """Whether a sentence has the codes of the question, and with what it stands under every other word of it."""
+        codes, passage = self.terms.codes, self.passages[number]
+        own = passage.units[place]
+        return bool(codes) and codes <= own and (own | passage.above[place]).issuperset(self.terms.units)
 
     def foreign(self, number: int, place: int) -> bool:
         """Whether a sentence is in another language than the question. One in both that has its words is not."""
@@ -210,6 +217,10 @@ class Passage:
     def said(self, place: int) -> str:
         """The words of a statement."""
         return self.text[self.statements[place].start : self.statements[place].end]
+
+    def is_step(self, place: int) -> bool:
+        """Whether a statement is a numbered item."""
+        return _STEP.search(self.text, 0, self.statements[place].start) is not None
 
     def over(self, place: int) -> str:
         """What a statement stands under."""

@@ -40,6 +40,18 @@ COPY: Final = 0.85  # so much in common with one that was picked, and it is not 
 # less than 1 % by a third sentence that is mostly about something else (build half of bench/answers.py).
 FAR: Final = 5.0
 
+# What has to be read from its beginning.
+STEPS: Final = re.compile(
+    r"\bhow (?:to|(?:do|can|should|must) (?:i|we|you|one))\b|怎么(?![样算办])|如何|怎样|步骤|流程"
+)
+# A sentence that can only be read after the one before it.
+POINTS_BACK: Final = re.compile(
+    r"^(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|then|also|but|and|or|so|however|otherwise|"
+    r"afterwards|thereafter|therefore|instead|besides|moreover|both|neither|the (?:former|latter|same))\b|"
+    r"\bthere[.!]?$|^(?:它|他|她|其(?!他|余|实)|该|此|这|那|上述|前者|后者|但|并|而|因此|所以|然后|随后|此外|另外|同时|否则|则|也)",
+    re.IGNORECASE,
+)
+
 # A passage in another language shares no words with the question; without an embedder of our own only the cosine that
 # it was found with can vouch for it. Embedders that know both languages put related texts above this, and hashed words
 # get there only by sharing them.
@@ -70,7 +82,10 @@ class ExtractiveGenerator:
         found = self._candidates(question, meant)
         if not found or not _answered(question, meant, found, context):
             return
-        for one in _in_reading_order(_pick(found, context.query.options.max_sentences)):
+        picked = _pick(found, context.query.options.max_sentences)
+        for one in _in_telling_order(
+            picked, steps=bool(STEPS.search(question.terms.folded)), passages=question.passages
+        ):
             yield f"{one.text} [{one.number + 1}]\n"
 
     def _candidates(self, question: Question, meant: Meant | None) -> list[_Candidate]:
@@ -130,10 +145,11 @@ def _stands_aside(question: Question, passage: Passage, place: int) -> bool:
         return True  # what is said of another part number is no answer
     units = passage.units[place]
     if passage.statements[place].kind == "row":
-        # Where one row of a table says what is asked, those that say nothing of it are about something else.
+        # Where one row of a table says what is asked, those that say nothing of it, or only a part of the same, are
+        # about something else: 一线城市 beside 二线城市.
         wanted = question.terms.codes or frozenset(question.terms.units)
         rows = (found for found, one in zip(passage.units, passage.statements, strict=True) if one.kind == "row")
-        return not units & wanted and any(found & wanted for found in rows)
+        return any(units & wanted < found & wanted for found in rows)
     if place not in passage.titles:
         return False
     # A title is said only where it has nothing under it and a word of the question that nothing else has.
@@ -142,7 +158,9 @@ def _stands_aside(question: Question, passage: Passage, place: int) -> bool:
 
 
 def _answered(question: Question, meant: Meant | None, found: Sequence[_Candidate], context: Context) -> bool:
-    """Whether the passages say enough of what is asked."""
+    """Whether the passages say enough of what is asked. What says everything asked of a code does, row that it is."""
+    if any(question.says_all(one.number, one.place) for one in found):
+        return True
     if meant is not None:
         return answers(signs_of(question, meant, found, context))
     cosines = [question.passages[one.number].cosine for one in found if one.foreign and one.number == 0]
@@ -189,7 +207,8 @@ def _pick(candidates: Sequence[_Candidate], most: int) -> list[_Candidate]:
     picked: dict[_Candidate, frozenset[str]] = {}
     while left and len(picked) < most:
         again = {
-            one: max((_overlap(grams, other) for other in picked.values()), default=0.0) for one, grams in left.items()
+            one: max((_repeated(one, grams, *other) for other in picked.items()), default=0.0)
+            for one, grams in left.items()
         }
         best = max(left, key=lambda one: one.worth - REPEAT_COST * again[one])
         if best.worth - REPEAT_COST * again[best] < least:
@@ -200,10 +219,35 @@ def _pick(candidates: Sequence[_Candidate], most: int) -> list[_Candidate]:
     return list(picked)
 
 
-def _in_reading_order(picked: Sequence[_Candidate]) -> list[_Candidate]:
-    """Passages in the order of their best sentence, sentences in the order of the text."""
-    order = list(dict.fromkeys(one.number for one in picked))
-    return sorted(picked, key=lambda one: (order.index(one.number), one.place))
+def _repeated(one: _Candidate, grams: frozenset[str], other: _Candidate, said: frozenset[str]) -> float:
+    """How much of a sentence another one says. Nothing where nearly the same words say other numbers."""
+    overlap = _overlap(grams, said)
+    return 0.0 if overlap >= COPY and _differ(one, other) else overlap
+
+
+def _differ(one: _Candidate, other: _Candidate) -> bool:
+    """Whether two sentences in nearly the same words say other numbers: an old rule and a new one, two rows."""
+    mine, theirs = numbers(fold(one.text)), numbers(fold(other.text))
+    return any(unlike(number, theirs) for number in mine) and any(unlike(number, mine) for number in theirs)
+
+
+def _in_telling_order(picked: Sequence[_Candidate], *, steps: bool, passages: Sequence[Passage]) -> list[_Candidate]:
+    """Passages in the order of their best sentence, which begins; the rest of a passage as its text has it.
+
+    Steps stay in their order, and a sentence that points back stays behind the one it points to.
+    """
+    told: list[_Candidate] = []
+    for number in dict.fromkeys(one.number for one in picked):
+        best, *_ = found = [one for one in picked if one.number == number]
+        found.sort(key=lambda one: one.place)
+        first = found.index(best)
+        passage = passages[number]
+        if passage.is_step(best.place) or (steps and passage.statements[best.place].kind == "sentence"):
+            first = 0
+        while first and found[first - 1].place == found[first].place - 1 and POINTS_BACK.search(found[first].text):
+            first -= 1
+        told += [*found[first : found.index(best) + 1], *found[:first], *found[found.index(best) + 1 :]]
+    return told
 
 
 def _shown(passage: Passage, place: int) -> str:
