@@ -122,6 +122,17 @@ def test_the_older_table_of_contents_is_read_too() -> None:
     assert [(section.level, section.title) for section in manual.structure] == [(1, "第一章 测量"), (2, "Inner")]
 
 
+def test_a_chapter_keeps_its_title_where_a_part_of_it_begins_soon() -> None:
+    """The title of a chapter may be a picture, and only the table of contents says it."""
+    two = TWO[: TWO.index("<body")] + '<body><p>Short.</p><div id="part"><p>Words.</p></div></body></html>'
+    inner = (
+        '<li><a href="text/two%20b.xhtml">Chapter Two</a><ol><li><a href="text/two%20b.xhtml#part">Part</a></li></ol>'
+    )
+    nav = NAV.replace('<li><a href="text/two%20b.xhtml">Chapter Two</a>', inner)
+    paths = [section.path for section in parse(book(nav=nav, two_b=two)).structure]
+    assert paths[-2:] == ["Chapter Two", "Chapter Two > Part"]
+
+
 def test_without_a_table_of_contents_headings_do() -> None:
     assert [section.title for section in parse(book(nav="<html/>")).structure] == ["第一章 测量"]
 
