@@ -110,7 +110,7 @@ def test_tables_links_and_notes_are_kept() -> None:
     [table] = [block for block in manual.blocks if block.kind == "table"]
     assert piece(manual, table.span) == "| 站 | 水位 |\n| 甲 | 12 |" and table.header == "站 | 水位"
     [note] = [block for block in manual.blocks if block.kind == "note"]
-    assert piece(manual, note.span) == "早晨八点。" and piece(manual, note.about) == "水位每天测量1。"
+    assert piece(manual, note.span) == "早晨八点。" and piece(manual, note.about) == "水位每天测量[^1]。"
     assert [(link.target, piece(manual, link.span)) for link in manual.links] == [("https://example.org/", "网站")]
 
 

@@ -15,7 +15,7 @@ from headwater.documents import Block, Link, Span
 from headwater.parsers._grid import Grid, grid_of, line_of
 from headwater.parsers._outline import Heading
 from headwater.parsers._rendered import Rendered
-from headwater.parsers._words import INLINE, is_power, is_unread, lines_of, one_blank, words_of
+from headwater.parsers._words import INLINE, NOTE_MARK, is_note_mark, is_power, is_unread, lines_of, one_blank, words_of
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -125,6 +125,8 @@ class _Writer:
             return self.whole(element, tag)
         if tag == "a":
             self.opened.append(self.gathered)
+            if is_note_mark(element):
+                self.add(NOTE_MARK[0])
         elif tag in _LISTS:
             self.list_puts = self.list_puts if self.lists else 0
             self.lists.append(_number(element.get("start"), 1) if tag == "ol" else 0)
@@ -248,6 +250,8 @@ class _Writer:
         return span
 
     def link(self, element: Element) -> None:
+        if is_note_mark(element):
+            self.add(NOTE_MARK[1])
         begin, target = self.opened.pop(), _complete(element.get("href") or "", self.address)
         if target and begin < self.gathered:
             self.run_links.append((begin, self.gathered, target))

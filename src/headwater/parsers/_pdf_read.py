@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from headwater.characters import composed
-from headwater.parsers._pdf_shapes import CJK, UPRIGHT, Area, Line, Page, Word, make_line
+from headwater.parsers._pdf_shapes import CJK, POWER_SIGN, UPRIGHT, Area, Line, Page, Word, is_raised, make_line
 
 # Device units per point: PDFium rounds to whole ones.
 _PRECISION: Final = 100
@@ -22,6 +22,8 @@ _PROBE: Final = 1000.0
 # PDFium puts this where a hyphen ends a line; then the next line follows without a break.
 _HYPHEN: Final = "\ufffe"
 _PIECE: Final = re.compile(rf"[^\s{_HYPHEN}\x00]+")
+# Where the power of a figure may begin.
+_MAYBE_POWER: Final = re.compile(r"(?<=\d)[-+−–]?\d")
 _BREAK: Final = re.compile(r"[\r\n]")
 _UNSEEN: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\xad\u200b\u200e\u200f\u2060\ufeff]")
 # Ligatures, and radicals that some programs write in place of the ideographs: nobody would find them.
@@ -185,7 +187,10 @@ def _pieces(raw: Any, textpage: Any, turn: Turn) -> Iterator[_Piece]:
         placed(textpage, start, matrix)
         size = sized(textpage, start) * math.hypot(matrix.c, matrix.d)
         towards = _quarter(a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b)
-        words = composed(_FORMS.sub(_plain_form, _UNSEEN.sub("", found.group())))
+        shown = found.group()
+        if _MAYBE_POWER.search(shown):
+            shown = _with_powers(raw, textpage, shown, first=start, turn=turn)
+        words = composed(_FORMS.sub(_plain_form, _UNSEEN.sub("", shown)))
         if not words or not size or not math.isfinite(size):
             continue
         yield _Piece(
@@ -202,6 +207,25 @@ def _pieces(raw: Any, textpage: Any, turn: Turn) -> Iterator[_Piece]:
             start,
             end - 1,
         )
+
+
+def _with_powers(raw: Any, textpage: Any, shown: str, *, first: int, turn: Turn) -> str:
+    """The same with `^` in front of digits that are set higher than those before them: 10⁶ must not read 106."""
+    matrix, across, up = raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
+
+    def measured(index: int) -> tuple[float, float]:
+        raw.FPDFText_GetMatrix(textpage, index, matrix)
+        raw.FPDFText_GetCharOrigin(textpage, index, across, up)
+        size = raw.FPDFText_GetFontSize(textpage, index) * math.hypot(matrix.c, matrix.d)
+        return size, turn.b * across.value + turn.d * up.value + turn.f
+
+    parts, done = [], 0
+    for found in _MAYBE_POWER.finditer(shown):
+        place = found.start()
+        if is_raised(*measured(first + place), *measured(first + place - 1)):
+            parts += [shown[done:place], POWER_SIGN]
+            done = place
+    return "".join((*parts, shown[done:]))
 
 
 def _plain_form(found: re.Match[str]) -> str:

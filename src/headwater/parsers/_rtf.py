@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headwater.parsers._draft import Draft, one_line
+from headwater.parsers._raised import power_of
 from headwater.parsers._rows import Tables, write_table
 
 _TOKEN: Final = re.compile(
@@ -47,6 +48,7 @@ class _Group:
     encoding: str = "cp1252"
     unicode_skip: int = 1
     font_table: bool = False
+    raised: bool = False
 
 
 @dataclass(slots=True)
@@ -129,7 +131,10 @@ class RichTextReader:
             self._layout(word, number)
 
     def _layout(self, word: bytes, number: int | None) -> None:
-        if word in (b"par", b"sect", b"page"):
+        if word in (b"super", b"up", b"nosupersub", b"sub", b"plain"):
+            raised = word in (b"super", b"up") and number != 0
+            self._group = replace(self._group, raised=raised)
+        elif word in (b"par", b"sect", b"page"):
             self._paragraph()
         elif word == b"pard":
             self._level, self._in_table = 0, False
@@ -170,7 +175,8 @@ class RichTextReader:
     def _flush(self) -> None:
         """Bytes are decoded together: a Chinese character is two of them."""
         if self._bytes:
-            self._words.append(self._bytes.decode(self._group.encoding, "replace"))
+            words = self._bytes.decode(self._group.encoding, "replace")
+            self._words.append(power_of(words, self._words) if self._group.raised else words)
             self._bytes.clear()
 
     def _paragraph(self) -> None:
