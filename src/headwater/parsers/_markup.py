@@ -277,7 +277,7 @@ class _Writer:
 
     def code(self, element: Element) -> None:
         text = lines_of(element).strip("\n").rstrip()
-        if not text.strip():
+        if not text.strip() or _numbers_lines(element, text):
             return
         marks = max((len(run) for run in re.findall("`{3,}", text)), default=2) + 1
         inner = next(element.iter("code"), element)
@@ -351,6 +351,16 @@ class _Writer:
         around = (*range(place - 1, -1, -1), *range(place + 1, len(self.order)))
         nearest = (number for number in around if self.order[number].kind == "text" and number not in self.captions)
         return next((self.order[number].span for number in nearest), None)
+
+
+def _numbers_lines(element: Element, text: str) -> bool:
+    """Whether it is the column of line numbers that stands beside a piece of code."""
+    above = element.getparent()
+    if above is None or above.tag != "td":
+        return False
+    lines = text.split()
+    first = _number(lines[0], -1)
+    return first >= 0 and lines == [str(first + place) for place in range(len(lines))] and above.getnext() is not None
 
 
 def _opens_note(element: Element) -> bool:

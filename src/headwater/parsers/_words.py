@@ -21,6 +21,7 @@ INLINE: Final = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark math meter output progress q "
     "ruby rb s samp small span strike strong sub sup time tt u var wbr img mi mo mn mrow msup msub nobr".split()
 )
+_HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"))
 _BLANKS: Final = re.compile(r"\s+")
 _CJK: Final = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 # A line end in the source between Chinese characters is no space.
@@ -36,12 +37,30 @@ NOTE_MARK: Final = ("[^", "]")
 def is_unread(element: Element) -> bool:
     """Whether a browser would not show it, or shows it as no text."""
     tag = element.tag
-    if not isinstance(tag, str) or tag in UNREAD:
+    if not isinstance(tag, str) or (tag in UNREAD and not (tag == "button" and _is_heading(element))):
         return True
+    if _is_folded(element):
+        return False
     if element.get("hidden") is not None or element.get("aria-hidden") == "true":
         return True
     style = element.get("style")
     return style is not None and bool(_HIDDEN_STYLE.search(style))
+
+
+def _is_heading(button: Element) -> bool:
+    """Whether a button is all that a heading or a term says: it opens the answer below."""
+    above = button.getparent()
+    if above is None or above.tag not in _HEADINGS:
+        return False
+    return len(above) == 1 and not (above.text or "").strip() and not (button.tail or "").strip()
+
+
+def _is_folded(element: Element) -> bool:
+    """Whether a reader sees it by a click: another tab, an answer that is folded away."""
+    role = element.get("role")
+    if role == "tabpanel" or (role == "region" and element.get("aria-labelledby")):
+        return True
+    return bool(element.get("hidden") == "until-found")
 
 
 def one_blank(words: str) -> str:
