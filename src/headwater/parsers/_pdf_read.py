@@ -34,6 +34,9 @@ WIDE_GAP: Final = 1.0
 _SAME_BASELINE: Final = 0.45
 # Two characters one below the other are so many times higher than wide.
 _TALL: Final = 1.5
+# Text that leaves its direction by more than this, 15 degrees, is drawn across the page: a scan is never so crooked.
+_SLANT: Final = 0.27
+_ASLANT: Final = 4
 # A drawn line is thinner than this, in points, and longer than that.
 _THIN: Final = 2.5
 _SHORTEST_RULE: Final = 4.0
@@ -233,7 +236,9 @@ def _plain_form(found: re.Match[str]) -> str:
 
 
 def _quarter(across: float, down: float) -> int:
-    """The direction of writing on the page as shown: 0 to the right, 1 downwards, 2 to the left, 3 upwards."""
+    """How writing runs on the page as shown: 0 to the right, 1 downwards, 2 to the left, 3 upwards, 4 aslant."""
+    if min(abs(across), abs(down)) > _SLANT * max(abs(across), abs(down)):
+        return _ASLANT
     if abs(across) >= abs(down):
         return UPRIGHT if across >= 0 else 2
     return 1 if down > 0 else 3
@@ -276,8 +281,8 @@ def _is_column(word: Word) -> bool:
 def _main_turn(pieces: list[_Piece]) -> int:
     chars: Counter[int] = Counter()
     for piece in pieces:
-        chars[piece.turn] += len(piece.word.text)
-    return max(chars, key=lambda turn: (chars[turn], -turn)) if chars else UPRIGHT
+        chars[piece.turn] += len(piece.word.text) * (piece.turn != _ASLANT)
+    return max(chars, key=lambda turn: (chars[turn], -turn)) if any(chars.values()) else UPRIGHT
 
 
 def _runs(pieces: list[_Piece], width: float, height: float, turn: int) -> Iterator[list[_Piece]]:
