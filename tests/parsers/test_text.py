@@ -178,3 +178,10 @@ def test_short_words_of_east_asia_stay_what_they_are(text: str) -> None:
     encodings = {"栋": "gbk", "編": "big5", "ソ": "shift_jis", "地": "shift_jis", "回": "euc_jp", "서": "euc_kr"}
     encoding = next((name for sign, name in encodings.items() if sign in text), "gbk")
     assert parse(text.encode(encoding)).text == text
+
+
+def test_the_colours_of_a_terminal_are_no_text() -> None:
+    log = parse(
+        b"\x1b[1;31mERROR\x1b[0m pump \x1b[38;5;10m7\x1b[m stopped\n\x1b]0;title\x07ok \x1b[2Kdone\n", "build.log"
+    )
+    assert log.text == "ERROR pump 7 stopped\nok done\n" and log.problems == ()
