@@ -110,7 +110,7 @@ def test_tables_links_and_notes_are_kept() -> None:
     [table] = [block for block in manual.blocks if block.kind == "table"]
     assert piece(manual, table.span) == "| 站 | 水位 |\n| 甲 | 12 |" and table.header == "站 | 水位"
     [note] = [block for block in manual.blocks if block.kind == "note"]
-    assert piece(manual, note.span) == "早晨八点。" and piece(manual, note.about) == "水位每天测量1。"
+    assert piece(manual, note.span) == "早晨八点。" and piece(manual, note.about) == "水位每天测量[^1]。"
     assert [(link.target, piece(manual, link.span)) for link in manual.links] == [("https://example.org/", "网站")]
 
 
@@ -120,6 +120,17 @@ def test_the_older_table_of_contents_is_read_too() -> None:
     )
     manual = parse(book(book=package.replace('<itemref idref="nav"/>', ""), nav=None, extra=NCX))
     assert [(section.level, section.title) for section in manual.structure] == [(1, "第一章 测量"), (2, "Inner")]
+
+
+def test_a_chapter_keeps_its_title_where_a_part_of_it_begins_soon() -> None:
+    """The title of a chapter may be a picture, and only the table of contents says it."""
+    two = TWO[: TWO.index("<body")] + '<body><p>Short.</p><div id="part"><p>Words.</p></div></body></html>'
+    inner = (
+        '<li><a href="text/two%20b.xhtml">Chapter Two</a><ol><li><a href="text/two%20b.xhtml#part">Part</a></li></ol>'
+    )
+    nav = NAV.replace('<li><a href="text/two%20b.xhtml">Chapter Two</a>', inner)
+    paths = [section.path for section in parse(book(nav=nav, two_b=two)).structure]
+    assert paths[-2:] == ["Chapter Two", "Chapter Two > Part"]
 
 
 def test_without_a_table_of_contents_headings_do() -> None:

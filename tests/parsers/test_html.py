@@ -384,3 +384,40 @@ def test_soft_hyphens_and_accents_written_as_entities_are_what_is_seen() -> None
     page = "<h1>Do&shy;nau</h1><p>Co&shy;oper&shy;ation in Zu&#776;rich of zero&#8203;width.</p>"
     document = HtmlParser().parse(Blob(uri="a.html", data=page.encode(), mime="text/html"))
     assert document.text == "# Donau\n\nCooperation in Zürich of zerowidth."
+
+
+def test_notes_and_warnings_of_an_article_are_part_of_it() -> None:
+    text = parse(
+        page(
+            f'<main><h1>Pump</h1><p>{SENTENCE * 3}</p><div class="alert alert-warning" role="alert">Hot surface.</div>'
+            '<aside class="starlight-aside starlight-aside--tip"><p>Use gloves.</p></aside>'
+            "<blockquote><p>Wise words.</p><footer>Ann Lee</footer></blockquote>"
+            '<aside class="sidebar note"><p>Our shop</p></aside><aside><h3>More</h3><p>Other stories</p></aside></main>'
+            '<div class="alert" role="alert">We are hiring</div><footer>Imprint</footer>'
+        )
+    ).text
+    assert text.endswith("Hot surface.\n\nUse gloves.\n\n> Wise words.\n\n> Ann Lee")
+
+
+def test_what_a_click_unfolds_is_read_with_the_question_that_opens_it() -> None:
+    folded = parse(
+        page(
+            f"<main><h1>FAQ</h1><p>{SENTENCE * 3}</p>"
+            '<h3><button aria-controls="a" id="q">Can I return it?</button></h3>'
+            '<div id="a" role="region" aria-labelledby="q" hidden><p>Within 30 days.</p></div>'
+            '<h3>Sizes <button>Copy</button></h3><div role="tabpanel" aria-hidden="true"><p>Small.</p></div>'
+            '<div role="tabpanel" style="display:none"><p>Large.</p></div><p hidden>Secret</p></main>'
+        )
+    )
+    assert [section.title for section in folded.structure] == ["FAQ", "Can I return it?", "Sizes"]
+    assert "Within 30 days." in folded.text and folded.text.endswith("Small.\n\nLarge.")
+
+
+def test_the_column_of_line_numbers_is_no_code() -> None:
+    code = parse(
+        page(
+            "<main><table><tr><td><pre>9\n10\n11</pre></td><td><pre>a = 1\nb = 2\nc = 3</pre></td></tr></table>"
+            "<pre>1\n2\n3</pre></main>"
+        )
+    )
+    assert code.text == "```\na = 1\nb = 2\nc = 3\n```\n\n```\n1\n2\n3\n```"

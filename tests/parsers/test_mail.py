@@ -335,3 +335,10 @@ def test_hostile_mails_cost_little(raw: str) -> None:
     with suppress(EmptyDocument):
         parse(("From: a@b.c\n" + raw).encode())
     assert time.process_time() - started < 4
+
+
+@pytest.mark.parametrize("charset", ["windows-1252", "iso-8859-1"])
+def test_a_mail_with_a_few_accents_is_in_the_charset_that_it_says(charset: str) -> None:
+    words = "Passt März? I don’t know, it’s late."
+    document = parse(plain(words.encode("cp1252"), charset=charset))
+    assert words in document.text and document.problems == ()

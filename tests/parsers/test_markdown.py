@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from headwater.chunkers.meta import MetaChunker
 from headwater.errors import EmptyDocument
 from headwater.filters import All
 from headwater.parsers.markdown import MarkdownParser
@@ -354,3 +355,33 @@ def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
     started = time.process_time()
     parse(text + "\nend")
     assert time.process_time() - started < 2
+
+
+def test_where_a_link_leads_is_no_tag() -> None:
+    note = parse("- [Install](#install)\n- [设置](#设置)\n\n[top]: #top\n\nA tag (#real) and #other: here.\n")
+    assert note.tags == ("real", "other")
+
+
+ROWS = "".join(f"<tr><td>Weir {place}</td><td>{place}.5 &amp; more</td></tr>" for place in range(40))
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n\n"])
+def test_a_table_of_html_is_cut_between_rows_and_keeps_its_column_names(between: str) -> None:
+    table = f"<table>\n<tr><th>Station</th><th><b>Level</b> &amp; trend</th></tr>{ROWS}</table>".replace(
+        "<tr>", between + "<tr>"
+    )
+    note = parse(f"# Levels\n\nBefore.\n\n{table}\n\n## After\n\ntext\n")
+    [block] = note.blocks
+    assert (block.kind, block.header) == ("table", "Station | Level & trend")
+    assert note.text[slice(*block.span)] == table and len(block.rows) == 41
+    assert [section.title for section in note.structure] == ["Levels", "After"]
+    parts = [chunk for chunk in MetaChunker(size=100, overlap=0).chunk(note) if "<td>" in chunk.text]
+    assert len(parts) > 5
+    for part in parts[1:]:
+        assert part.text.startswith("<tr>") and "Station | Level & trend" in part.index_text
+        assert part.text.count("<tr>") == part.text.count("</tr>")
+
+
+def test_tables_of_html_that_never_end_are_text_and_cost_no_more_than_their_length() -> None:
+    note = parse("<table>\n<tr><td>a</td></tr>\n# Still a heading\n" * 20_000)
+    assert note.blocks == () and len(note.structure) == 20_000

@@ -621,3 +621,46 @@ def test_a_page_that_was_recognised_says_so_and_has_boxes(monkeypatch: pytest.Mo
     assert abs(box.right - BOX_UNITS // 2) < 20 and abs(box.bottom - BOX_UNITS // 20) < 20
     assert document.coverage["pages_recognised"] == 1
     assert document.problems == ("the text of page 2 was recognised from a picture and may have errors",)
+
+
+def workbook(pages: int, *, mark: str = "", angle: int = 45) -> Document:
+    """A sheet of exercises a page, each with its number in large print, and a mark across some of them."""
+
+    def draw(canvas: Canvas) -> None:
+        for place in range(pages):
+            canvas.setFont("Helvetica-Bold", 18)
+            canvas.drawString(60, 790, f"Exercise {place + 1}")
+            canvas.setFont("Helvetica", 10)
+            canvas.drawCentredString(300, 30, f"Sheet {place + 1}")
+            for line in range(12):
+                canvas.drawString(60, 750 - 13 * line, f"Explain why turbine {'abcdefgh'[place]} turns {line} times.")
+            if mark:
+                canvas.saveState()
+                canvas.translate(300, 400)
+                canvas.rotate(angle)
+                canvas.setFont("Helvetica", 60)
+                canvas.drawCentredString(0, 0, mark if pages > 1 else f"{mark}!")
+                canvas.restoreState()
+            canvas.showPage()
+
+    return parse(drawn(draw))
+
+
+@pytest.mark.parametrize("pages", [2, 6])
+def test_large_print_that_counts_along_with_the_pages_is_their_headings(pages: int) -> None:
+    exercises = workbook(pages)
+    assert outline(exercises) == [(1, f"Exercise {place + 1}") for place in range(pages)]
+    assert "Sheet" not in exercises.text
+
+
+@pytest.mark.parametrize("angle", [45, 55, 90])
+def test_a_watermark_is_no_text_and_no_heading(angle: int) -> None:
+    marked = workbook(5, mark="DRAFT", angle=angle)
+    assert "DRAFT" not in marked.text
+    assert outline(marked) == [(1, f"Exercise {place + 1}") for place in range(5)]
+
+
+def test_what_stands_across_a_single_page_is_read_and_names_nothing() -> None:
+    marked = workbook(1, mark="DRAFT")
+    assert marked.text.endswith("DRAFT!") and "DRAFT" not in marked.title
+    assert all("DRAFT" not in title for _level, title in outline(marked))

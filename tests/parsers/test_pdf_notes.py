@@ -191,3 +191,16 @@ def test_large_notes_of_a_page_that_is_mostly_notes_are_left_as_text() -> None:
     sheet.to_foot(2)
     sheet.line("^1^ As large as the text.")
     assert notes(sheet.parsed()) == []
+
+
+def test_a_note_to_a_figure_is_tied_to_it_and_leaves_the_figure_alone() -> None:
+    sheet = Sheet()
+    sheet.prose("First", 6)
+    sheet.down -= BODY
+    sheet.line("Second the level rose to 25^1^ centimetres in the year of the flood")
+    sheet.prose("Second", 5)
+    sheet.to_foot(2)
+    sheet.line("1 Measured at the upper weir.", SMALL)
+    document = sheet.parsed()
+    assert "rose to 25^1 centimetres" in document.text
+    assert notes(document) == [("1 Measured at the upper weir.", "Second the level")]

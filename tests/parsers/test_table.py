@@ -97,6 +97,20 @@ def test_a_quote_that_is_never_closed(sound: Sound) -> None:
     assert any("never closed" in problem for problem in document.problems)
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n\r\n"])
+def test_a_quote_that_is_never_closed_swallows_no_rows_of_a_short_table(sound: Sound, end: str) -> None:
+    document = sound(parse(f'name,size\n"Weir, upper","2\nm"\nPipe,"5 inch\nPump,3\nGauge,4{end}'))
+    assert document.text.splitlines() == [
+        *("| name | size |", "| Weir, upper | 2 m |", '| Pipe | "5 inch |', "| Pump | 3 |", "| Gauge | 4 |")
+    ]
+    assert document.problems == ("the quote that line 4 opens is never closed; from there on quotes are shown as is",)
+
+
+def test_quotes_that_are_closed_are_no_problem(sound: Sound) -> None:
+    document = sound(parse('name,size\n"Weir ""upper""","2"\n"Pump","a\nb"'))
+    assert document.problems == () and document.text.splitlines()[1:] == ['| Weir "upper" | 2 |', "| Pump | a b |"]
+
+
 def test_uneven_rows(sound: Sound) -> None:
     document = sound(parse("a,b\n1,2,3\n4\n"))
     assert "| 1 | 2 | C: 3 |" in document.text or "| 1 | 2 | 3 |" in document.text

@@ -152,3 +152,36 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     except SourceError:
         return
     assert "\r" not in document.text and "\0" not in document.text
+
+
+WESTERN = [
+    "don’t worry, it’s fine",
+    "We’re sure they’ve said “no”.",
+    "Passt März?",
+    "Über uns",
+    "Vi ses på måndag.",
+    "¿Dónde está el baño?",
+    "Temperature: 20 °C",
+    "It costs £5 or €6 – “cheap”",
+    "§ 5 BGB: für größere Räume",
+]
+
+
+@pytest.mark.parametrize("text", WESTERN)
+def test_an_accent_among_plain_letters_is_no_half_of_a_character_of_east_asia(text: str) -> None:
+    assert parse(text.encode("cp1252")).text == text
+    assert parse(f"{text}\n{'Plain words.' * 40}\n{text}".encode("cp1252")).text.startswith(text)
+
+
+@pytest.mark.parametrize("text", [SIMPLIFIED[:3], "A栋 5 层", "ID 編號 7", "ソフト", "地図", "第5回", "서울 A"])
+def test_short_words_of_east_asia_stay_what_they_are(text: str) -> None:
+    encodings = {"栋": "gbk", "編": "big5", "ソ": "shift_jis", "地": "shift_jis", "回": "euc_jp", "서": "euc_kr"}
+    encoding = next((name for sign, name in encodings.items() if sign in text), "gbk")
+    assert parse(text.encode(encoding)).text == text
+
+
+def test_the_colours_of_a_terminal_are_no_text() -> None:
+    log = parse(
+        b"\x1b[1;31mERROR\x1b[0m pump \x1b[38;5;10m7\x1b[m stopped\n\x1b]0;title\x07ok \x1b[2Kdone\n", "build.log"
+    )
+    assert log.text == "ERROR pump 7 stopped\nok done\n" and log.problems == ()

@@ -398,3 +398,34 @@ def test_entities_are_not_followed() -> None:
 def test_an_empty_document_is_said() -> None:
     with pytest.raises(EmptyDocument, match="holds no text"):
         parse(saved(docx.Document()))
+
+
+def test_notes_of_rich_text_stand_behind_what_they_hang_on(sound: Sound) -> None:
+    data = (
+        rb"{\rtf1\ansi The level rose to 25{\super\chftn}{\footnote\pard\plain{\super\chftn} At the weir.\par Twice.}"
+        rb" percent.\par\pard Second.\par\trowd\cellx1\cellx2 \intbl A\cell B{\footnote Of a cell}\cell\row"
+        rb"\trowd\intbl 1\cell 2\cell\row\pard After.\par}"
+    )
+    document = sound(parse(data, "a.rtf", "application/rtf"))
+    assert document.text.split("\n\n")[:3] == [
+        "The level rose to 25[^1] percent.",
+        "[^1]: At the weir. Twice.",
+        "Second.",
+    ]
+    notes = [block for block in document.blocks if block.kind == "note"]
+    about = [document.text[slice(*note.about)] for note in notes if note.about]
+    assert about == ["The level rose to 25[^1] percent.", "| A | B[^2] |\n| 1 | 2 |"]
+    for end in range(20, len(data)):
+        assert parse(data[:end], "a.rtf", "application/rtf").text  # torn anywhere, a note too
+
+
+def test_a_name_over_two_columns_makes_no_names_of_the_values_below_it(sound: Sound) -> None:
+    word = docx.Document()
+    table = word.add_table(rows=4, cols=3)
+    table.cell(0, 0).merge(table.cell(0, 1)).text = "Contact"
+    table.cell(0, 2).text = "City"
+    for row, values in enumerate([("Ann", "Lee", "Rome"), ("Bob", "Ray", "Oslo"), ("Cid", "Fox", "Bern")], 1):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+    [block] = sound(parse(saved(word))).blocks
+    assert block.header == "Contact | Contact | City"

@@ -72,11 +72,13 @@ def test_pocket_html_and_csv() -> None:
     html = (
         "<!DOCTYPE html><html><head><title>Pocket Export</title></head><body><h1>Unread</h1><ul>"
         '<li><a href="https://a.example/1" time_added="1700000000" tags="x,y">First</a></li></ul>'
-        '<h1>Archive</h1><ul><li><a href="https://a.example/2" time_added="1700000001" tags="">Second</a></li></ul>'
+        "<h1>Read Archive</h1><ul>"
+        '<li><a href="https://a.example/2" time_added="1700000001" tags="">Second</a></li></ul>'
     )
     first, second = bookmarks.read_export(html.encode())
     assert (first.title, first.tags, first.added) == ("First", ("x", "y"), "2023-11-14T22:13:20+00:00")
     assert (second.title, second.tags) == ("Second", ())
+    assert (first.status, second.status, first.folder) == ("unread", "archive", "")
     table = "title,url,time_added,tags,status\nFirst,https://a.example/1,1700000000,x|y z,unread\n"
     assert bookmarks.recognised(table.encode()) == "pocket"
     [one] = bookmarks.read_export(table.encode())

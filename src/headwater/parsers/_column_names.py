@@ -74,7 +74,7 @@ def rows_of_names(sample: Sequence[Row]) -> int:
     if len(sample) < 2 or not _could_be_names(sample[0]):
         return 0
     if len(sample) > 2 and _is_grouped(sample[0], sample[1]):
-        return 2 if _has_evidence(sample[1], sample[2:]) or any(isinstance(c, Across) for c in sample[0]) else 1
+        return 2 if _stand_above_figures(sample[1], sample[2:]) or _subdivides(sample[0], sample[1]) else 1
     named = [cell for cell in sample[0] if cell]
     if len(set(named)) < len(named):
         return 0
@@ -103,12 +103,28 @@ def _is_grouped(above: Row, below: Row) -> bool:
 
 def _has_evidence(names: Row, below: Sequence[Row]) -> bool:
     """Whether the values under the names are of another kind, or at least not the same words."""
+    if _stand_above_figures(names, below):
+        return True
+    columns = [{row[place] for row in below if place < len(row)} for place in range(len(names))]
+    return not any(name and name in column for name, column in zip(names, columns, strict=True))
+
+
+def _stand_above_figures(names: Row, below: Sequence[Row]) -> bool:
+    """Whether under one of the names there are mostly figures."""
     for place, name in enumerate(names):
         values = [row[place] for row in below if place < len(row) and row[place]]
         if name and values and sum(map(is_value, values)) >= _MIN_NUMBER_SHARE * len(values):
             return True
-    columns = [{row[place] for row in below if place < len(row)} for place in range(len(names))]
-    return not any(name and name in column for name, column in zip(names, columns, strict=True))
+    return False
+
+
+def _subdivides(above: Row, below: Row) -> bool:
+    """Whether the lower row only names parts of what spans columns; a row of values says something in all of them."""
+    for place, (upper, lower) in enumerate(zip(above, below, strict=False)):
+        spans = isinstance(upper, Across) or (place + 1 < len(above) and isinstance(above[place + 1], Across))
+        if upper and not spans and lower and lower != upper:
+            return False
+    return True
 
 
 def names_of(rows: Sequence[Row], width: int) -> list[str]:

@@ -56,6 +56,12 @@ _MAX_ACCENT_SHARE: Final = 0.3
 _MIN_WESTERN_SHARE: Final = 0.95
 
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_HIGH: Final = re.compile(rb"[\x80-\xff]")
+_ALONE: Final = re.compile(rb"(?<![\x80-\xff])[\x80-\xff](?![\x80-\xff])")
+# So many high bytes of Western text stand alone; in "größer" two do not.
+_MIN_ALONE_SHARE: Final = 0.7
+# Signs that no letter follows at once, and signs that no Western word ends with: these are halves of characters.
+_MISPLACED: Final = re.compile("[£¥§©®±²³·º»½×™€”…ª](?=[A-Za-z])|[^\x00-\x7f](?=[@\\[\\\\^_`{|}~])|\ufffd")
 _NEWLINE: Final = re.compile("\r\n?")
 # What text in UTF-16 is made of: Latin, Greek, Cyrillic, Arabic, punctuation, signs, kana, Han, Hangul, full width.
 _PLAUSIBLE: Final = re.compile(
@@ -111,6 +117,8 @@ def decode(data: bytes, uri: str, *, declared: str = "") -> Decoded:
     if utf8 or data.isascii():
         return _read(data, "utf-8", guessed=False)
     sample = _telling_lines(data)
+    if _is_plainly_western(sample):
+        return _read(data, "cp1252", guessed=True)
     best, weight = _best_east_asian(sample)
     if weight < _MIN_EVERYDAY:
         best = "cp1252" if _is_western(sample) else _by_statistics(sample)
@@ -132,7 +140,7 @@ def _believable(declared: str, data: bytes) -> str:
         # Saved anew by a program that left the old name in place, or named by one that names everything so.
         (encoding != "utf-8" and _is_utf8(data))
         or encoding == "ascii"
-        or (encoding == "cp1252" and _best_east_asian(_telling_lines(data))[1] >= _MIN_EVERYDAY)
+        or (encoding == "cp1252" and _is_rather_east_asian(_telling_lines(data)))
     ):
         return ""
     return encoding if text.count("\ufffd") - 1 <= _MAX_BROKEN_SHARE * len(text) and "\0" not in text else ""
@@ -258,12 +266,30 @@ def _syllables() -> frozenset[str]:
     return frozenset(used.decode("euc_kr", "ignore"))
 
 
+def _is_rather_east_asian(sample: bytes) -> bool:
+    """Whether what calls itself Western is in an encoding of East Asia."""
+    return not _is_plainly_western(sample) and _best_east_asian(sample)[1] >= _MIN_EVERYDAY
+
+
+def _is_plainly_western(sample: bytes) -> bool:
+    """Whether its high bytes stand alone among plain letters, as accents and curly apostrophes do.
+
+    Those of East Asia come in runs. One of them and the letter behind it are a Chinese character in three encodings,
+    so that `don’t` would read `don稚`: a list of everyday characters cannot tell that.
+    """
+    high = len(_HIGH.findall(sample))
+    if not high or len(_ALONE.findall(sample)) < _MIN_ALONE_SHARE * high or _CONTROL.search(sample):
+        return False
+    return not _MISPLACED.search(sample.decode("cp1252", "replace")) and _is_western(sample)
+
+
 def _is_western(sample: bytes) -> bool:
     text = sample.decode("cp1252", "replace")
     letters = sum(sign.isalpha() for sign in text)
     high = [sign for sign in text if sign > "\x7f"]
     western = sum(sign in _WESTERN for sign in high)
-    return len(high) <= _MAX_ACCENT_SHARE * max(1, letters) and western >= _MIN_WESTERN_SHARE * len(high)
+    accents = sum(sign.isalpha() for sign in high)
+    return accents <= _MAX_ACCENT_SHARE * max(1, letters) and western >= _MIN_WESTERN_SHARE * len(high)
 
 
 def _by_statistics(sample: bytes) -> str:

@@ -16,6 +16,7 @@ from headwater.parsers._column_names import Across
 from headwater.parsers._draft import Draft, one_line
 from headwater.parsers._numbering import Numbering
 from headwater.parsers._package import Element, Package, attribute, local, whole
+from headwater.parsers._raised import power_of
 from headwater.parsers._rows import Tables, write_table
 from headwater.types import Span
 
@@ -35,6 +36,10 @@ _LAST_HEADING_LEVEL: Final = 9
 _SKIPPED: Final = frozenset(
     ("delText", "instrText", "del", "moveFrom", "rPr", "pPr", "Fallback", "rt", "sectPr", "bookmarkStart", "proofErr")
 )
+# What a formula sets above, below or under something; the rest of it reads in its order.
+_FORMULAS: Final = frozenset(("f", "rad", "sSup", "sSubSup"))
+_MATHS: Final = "/math}"
+_ONE_THING: Final = re.compile(r"[\w.,]+|[-+−]\d+")
 _NOTE_KINDS: Final = {"footnoteReference": "footnotes", "endnoteReference": "endnotes"}
 
 
@@ -215,16 +220,18 @@ class WordReader:
 
     def _line(self, element: Element) -> _Line:
         line = _Line()
-        parts: list[str] = []
-        self._gather(element, line, parts)
-        line.text = "".join(parts)
+        line.text = self._said(element, line)
         return line
 
     def _gather(self, element: Element, line: _Line, parts: list[str]) -> None:
         for part in element:
             name = local(part)
-            if name == "t":
+            if name == "r" and _is_raised(part):
+                parts.append(power_of(self._said(part, line), parts))
+            elif name == "t":
                 parts.append(part.text or "")
+            elif name in _FORMULAS and _MATHS in part.tag:
+                parts.append(_formula(name, {local(inside): self._said(inside, line) for inside in part}))
             elif name in ("tab", "ptab"):
                 parts.append("\t")
             elif name in ("br", "cr"):
@@ -241,6 +248,11 @@ class WordReader:
                 line.pictures += _alternative(part)
             elif name not in _SKIPPED:
                 self._gather(part, line, parts)
+
+    def _said(self, element: Element, line: _Line) -> str:
+        parts: list[str] = []
+        self._gather(element, line, parts)
+        return "".join(parts)
 
     def _refer(self, name: str, part: Element, line: _Line, parts: list[str]) -> None:
         kind, note = _NOTE_KINDS.get(name, "comments"), attribute(part, "id")
@@ -413,6 +425,27 @@ def _has_sequence(element: Element) -> bool:
     said = "".join(part.text or "" for part in element.iter("{*}instrText"))
     said += "".join(attribute(part, "instr") for part in element.iter("{*}fldSimple"))
     return "SEQ " in said
+
+
+def _is_raised(run: Element) -> bool:
+    found = _child(_child(run, "rPr"), "vertAlign")
+    return found is not None and attribute(found, "val") == "superscript"
+
+
+def _formula(name: str, said: dict[str, str]) -> str:
+    """The parts of a formula in one line, so that it says the same: a fraction is no row of digits."""
+    inside, above, below = (_one_thing(said.get(part, "")) for part in ("e", "sup", "sub"))
+    if name == "f":
+        return f"{_one_thing(said.get('num', ''))}/{_one_thing(said.get('den', ''))}"
+    if name == "rad":
+        degree = said.get("deg", "").strip()
+        return f"{'' if degree in ('', '2') else '^' + degree}√{inside}"
+    return f"{inside}_{below}^{above}" if name == "sSubSup" else f"{inside}^{above}"
+
+
+def _one_thing(words: str) -> str:
+    words = words.strip()
+    return words if _ONE_THING.fullmatch(words) else f"({words})"
 
 
 def _symbol(element: Element) -> str:

@@ -31,6 +31,14 @@ _AROUND_NAMES: Final = re.compile(
 _MAIN_NAMES: Final = re.compile(
     r"(?:^|[\s_-])(?:article-?body|entry-?content|post-?content|article-?content)(?:$|[\s_-])"
 )
+# Notes and warnings beside the text of an article are part of it, whatever element they are in.
+_CALLOUT_NAMES: Final = re.compile(
+    r"(?:^|[\s_-])(?:admonition|alert|callout|caution|danger|footnotes?|hint|important|note|notice|tip|warning)"
+    r"(?:$|[\s_-])",
+    re.IGNORECASE,
+)
+_CALLOUT_ROLES: Final = frozenset(("note", "doc-footnote", "doc-notice", "doc-tip"))
+_CONTENTS: Final = frozenset(("main", "article"))
 # Elements that only hold others.
 _HOLDERS: Final = frozenset(
     ("div", "section", "article", "main", "center", "table", "tbody", "tr", "td", "form", "span", "font")
@@ -118,15 +126,19 @@ def _prune(body: Element, weights: dict[Element, _Weight]) -> None:
     """Take out what stands around the content."""
     most = _MOST * weights[body].words
     dropped: set[Element] = set()
+    content: set[Element] = set()  # what the page itself calls its content, and all in it
     for element in list(body.iterdescendants()):
         above = element.getparent()
+        if above in content or element.tag in _CONTENTS or element.get("role") == "main":
+            content.add(element)
         if not isinstance(element.tag, str) or above in dropped:
             dropped.add(element)
             continue
         weight = weights.get(element)
         if weight is None or element.tag in INLINE or weight.words > most:
             continue
-        if _says_so(element) or _is_links(element, weight):
+        around = _says_so(element) and not (element in content and _is_callout(element))
+        if around or _is_links(element, weight):
             dropped.add(element)
             _remove(element)
 
@@ -141,6 +153,16 @@ def _says_so(element: Element) -> bool:
         return False
     names = f"{element.get('class') or ''} {element.get('id') or ''}"
     return bool(_AROUND_NAMES.search(names)) and not _MAIN_NAMES.search(names)
+
+
+def _is_callout(element: Element) -> bool:
+    """Whether it is a note or a warning to the text, or says whose words a quote is."""
+    if element.tag == "footer":
+        return bool(element.getparent().tag == "blockquote")
+    if element.get("role") in _CALLOUT_ROLES:
+        return True
+    names = f"{element.get('class') or ''} {element.get('id') or ''}"
+    return bool(_CALLOUT_NAMES.search(names)) and not _AROUND_NAMES.search(names)
 
 
 def _is_links(element: Element, weight: _Weight) -> bool:

@@ -15,7 +15,7 @@ from headwater.documents import Block, Link, Span
 from headwater.parsers._grid import Grid, grid_of, line_of
 from headwater.parsers._outline import Heading
 from headwater.parsers._rendered import Rendered
-from headwater.parsers._words import INLINE, is_power, is_unread, lines_of, one_blank, words_of
+from headwater.parsers._words import INLINE, NOTE_MARK, is_note_mark, is_power, is_unread, lines_of, one_blank, words_of
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -125,6 +125,8 @@ class _Writer:
             return self.whole(element, tag)
         if tag == "a":
             self.opened.append(self.gathered)
+            if is_note_mark(element):
+                self.add(NOTE_MARK[0])
         elif tag in _LISTS:
             self.list_puts = self.list_puts if self.lists else 0
             self.lists.append(_number(element.get("start"), 1) if tag == "ol" else 0)
@@ -248,6 +250,8 @@ class _Writer:
         return span
 
     def link(self, element: Element) -> None:
+        if is_note_mark(element):
+            self.add(NOTE_MARK[1])
         begin, target = self.opened.pop(), _complete(element.get("href") or "", self.address)
         if target and begin < self.gathered:
             self.run_links.append((begin, self.gathered, target))
@@ -273,7 +277,7 @@ class _Writer:
 
     def code(self, element: Element) -> None:
         text = lines_of(element).strip("\n").rstrip()
-        if not text.strip():
+        if not text.strip() or _numbers_lines(element, text):
             return
         marks = max((len(run) for run in re.findall("`{3,}", text)), default=2) + 1
         inner = next(element.iter("code"), element)
@@ -347,6 +351,16 @@ class _Writer:
         around = (*range(place - 1, -1, -1), *range(place + 1, len(self.order)))
         nearest = (number for number in around if self.order[number].kind == "text" and number not in self.captions)
         return next((self.order[number].span for number in nearest), None)
+
+
+def _numbers_lines(element: Element, text: str) -> bool:
+    """Whether it is the column of line numbers that stands beside a piece of code."""
+    above = element.getparent()
+    if above is None or above.tag != "td":
+        return False
+    lines = text.split()
+    first = _number(lines[0], -1)
+    return first >= 0 and lines == [str(first + place) for place in range(len(lines))] and above.getnext() is not None
 
 
 def _opens_note(element: Element) -> bool:

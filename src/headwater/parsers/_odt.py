@@ -7,6 +7,7 @@ from typing import Final
 from headwater.parsers._column_names import Across
 from headwater.parsers._draft import Draft, one_line
 from headwater.parsers._package import Element, Package, Properties, attribute, local, whole
+from headwater.parsers._raised import power_of
 from headwater.parsers._rows import Tables, write_table
 from headwater.types import Span
 
@@ -28,10 +29,12 @@ class OpenTextReader:
         self.tables = Tables()
         self.counts = {"headings": 0, "notes": 0}
         self._hanging: list[tuple[str, Element]] = []
+        self._raised: frozenset[str] = frozenset()  # names of the styles that set text higher
 
     def read(self) -> None:
         """Write the body."""
         root = self.package.xml(CONTENT)
+        self._raised = _raised_styles(root)
         for body in root.iter("{*}text"):
             if local(body.getparent()) == "body":
                 self._blocks(body)
@@ -125,7 +128,9 @@ class OpenTextReader:
                 author = next((c.text or "" for c in inside.iter("{*}creator")), "")
                 self._hanging.append((f"[Comment{' by ' + author if author else ''}] ", inside))
             elif name not in _SKIPPED:
-                parts.append(self._words(inside))
+                words = self._words(inside)
+                raised = attribute(inside, "style-name") in self._raised
+                parts.append(power_of(words, parts) if raised else words)
             parts.append(inside.tail or "")
         return "".join(parts)
 
@@ -136,3 +141,13 @@ class OpenTextReader:
             words = " ".join(filter(None, (one_line("".join(p.itertext())) for p in note.iter("{*}p"))))
             if words and self.draft.block("note", front + words, about=about) is not None:
                 self.counts["notes"] += 1
+
+
+def _raised_styles(root: Element) -> frozenset[str]:
+    """The names of the file's own styles that set text higher: `super`, or a positive share of the line."""
+    found = set()
+    for style in root.iter("{*}style"):
+        positions = [attribute(part, "text-position") for part in style if local(part) == "text-properties"]
+        if any(place.startswith("super") or whole(place.partition("%")[0]) > 0 for place in positions):
+            found.add(attribute(style, "name"))
+    return frozenset(found)

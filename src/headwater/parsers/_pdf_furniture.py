@@ -22,6 +22,10 @@ _STEP: Final = 4.0
 # A raised mark is smaller than this share of the words beside it, and stands by that share of their size higher.
 _SMALLER: Final = 0.85
 _HIGHER: Final = 0.1
+# The height of what is set at another angle, which may stand anywhere.
+_ASIDE: Final = 1_000_000
+# Print larger than the text by so much that counts along with the pages is their headings.
+_LARGER: Final = 1.3
 _NUMBERS: Final = re.compile(r"\d+|(?<![^\W\d_])[ivxlcdm]+(?![^\W\d_])", re.IGNORECASE)
 # A line with more numbers is a row of figures; only one of the first may be the page's.
 _MAX_NUMBERS: Final = 8
@@ -49,6 +53,7 @@ class Furniture:
                 continue
             self._pages += 1
             edge = list(_edge_lines(page))
+            self._texts.update({(aside.text, _ASIDE) for aside in page.asides})
             self._texts.update({(words, _height(line, page)) for line in edge for words in _readings(line, page)})
             self._places.update({(_height(line, page), line.size) for line in edge})
         self._has_body = self._has_body or any(len(self._at_edges(page)) < len(page.lines) for page in pages)
@@ -60,6 +65,10 @@ class Furniture:
         if len(edge) == len(page.lines) and not self._has_body:
             return page.lines
         return [line for line in page.lines if id(line) not in edge]
+
+    def cleared_asides(self, page: Page) -> list[Line]:
+        """What is set at another angle, without what is drawn over page after page: a watermark."""
+        return [aside for aside in page.asides if not self._is_often(self._texts[aside.text, _ASIDE])]
 
     def _at_edges(self, page: Page) -> set[int]:
         edge = [line for line in _edge_lines(page) if self._is_furniture(line, page)]
@@ -142,11 +151,20 @@ def _readings(line: Line, page: Page) -> set[str]:
     """
     text = line.text.strip()
     readings = {text}
+    if line.size > _LARGER * _usual_size(page):
+        return readings
     for found in itertools.islice(_NUMBERS.finditer(text), _MAX_NUMBERS):
         number = found.group()[:_MAX_DIGITS]
         counted = f"{int(number) - page.number:+d}" if number.isdecimal() else ""
         readings.add(f"{text[: found.start()]}#{counted}{text[found.end() :]}")
     return readings
+
+
+def _usual_size(page: Page) -> float:
+    sizes: Counter[float] = Counter()
+    for line in page.lines:
+        sizes[line.size] += len(line.text)
+    return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
 
 
 def _is_outermost(line: Line, page: Page) -> bool:

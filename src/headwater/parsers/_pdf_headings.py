@@ -36,11 +36,10 @@ class Headings:
 
 def find_headings(paragraphs: Sequence[Paragraph], outline: Sequence[Entry], *, title_hint: str = "") -> Headings:
     """The headings in order. `title_hint` is the title that the file gives itself."""
-    if any(paragraph.lines and not paragraph.lines[0].recognised for paragraph in paragraphs):
-        # Beside print, sizes seen in pictures say nothing: a logo is large.
-        printed = [paragraph for paragraph in paragraphs if not (paragraph.lines and paragraph.lines[0].recognised)]
-        if len(printed) < len(paragraphs):
-            return _placed_back(find_headings(printed, outline, title_hint=title_hint), paragraphs)
+    places = [place for place, paragraph in enumerate(paragraphs) if not _says_nothing_by_size(paragraph)]
+    if len(places) < len(paragraphs) and any(paragraphs[place].lines for place in places):
+        printed = [paragraphs[place] for place in places]
+        return _placed_back(find_headings(printed, outline, title_hint=title_hint), places)
     body, bold = _body(paragraphs)
     numbered = by_outline(paragraphs, outline)
     styled = [] if numbered else _by_fonts(paragraphs, body, body_bold=bold)
@@ -61,11 +60,13 @@ def find_headings(paragraphs: Sequence[Paragraph], outline: Sequence[Entry], *, 
     return Headings(headings=ordered, title=title.title if title else "")
 
 
-def _placed_back(found: Headings, paragraphs: Sequence[Paragraph]) -> Headings:
-    """Headings found among the printed paragraphs only, by their places among all."""
-    places = [
-        place for place, paragraph in enumerate(paragraphs) if not (paragraph.lines and paragraph.lines[0].recognised)
-    ]
+def _says_nothing_by_size(paragraph: Paragraph) -> bool:
+    """Whether beside print its size means nothing: in pictures a logo is large, and across a page a watermark is."""
+    return bool(paragraph.lines) and (paragraph.lines[0].recognised or paragraph.lines[0].column < 0)
+
+
+def _placed_back(found: Headings, places: Sequence[int]) -> Headings:
+    """Headings found among these paragraphs only, by their places among all."""
     headings = tuple(replace(heading, place=places[heading.place]) for heading in found.headings)
     return replace(found, headings=headings)
 

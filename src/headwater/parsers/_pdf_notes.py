@@ -128,7 +128,9 @@ def _referring(sign: str, text: Sequence[Line]) -> Line | None:
     if sign.isdecimal():
         raised = sign.translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
         # Behind a letter or a closing mark; the decimals of a number and the parts of a name ("x-1") are none.
-        pattern = rf"(?:[^\W\d_]|(?<!\d)[.,;:!?]|[)\]”’\"'。，；：！？、）》」])(?:{sign}(?![\w%]|[.,]\d)|{raised})"
+        # Behind a figure only where it is raised.
+        before = r"(?:[^\W\d_]|(?<!\d)[.,;:!?]|[)\]”’\"'。，；：！？、）》」]|\d\^)"
+        pattern = rf"{before}(?:{sign}(?![\w%]|[.,]\d)|{raised})"
     else:
         pattern = rf"\S\s?(?<!{re.escape(sign[0])}){re.escape(sign)}(?!{re.escape(sign[0])})"
     found = re.compile(pattern)

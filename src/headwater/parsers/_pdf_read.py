@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from headwater.characters import composed
-from headwater.parsers._pdf_shapes import CJK, UPRIGHT, Area, Line, Page, Word, make_line
+from headwater.parsers._pdf_shapes import CJK, POWER_SIGN, UPRIGHT, Area, Line, Page, Word, is_raised, make_line
 
 # Device units per point: PDFium rounds to whole ones.
 _PRECISION: Final = 100
@@ -22,6 +22,8 @@ _PROBE: Final = 1000.0
 # PDFium puts this where a hyphen ends a line; then the next line follows without a break.
 _HYPHEN: Final = "\ufffe"
 _PIECE: Final = re.compile(rf"[^\s{_HYPHEN}\x00]+")
+# Where the power of a figure may begin.
+_MAYBE_POWER: Final = re.compile(r"(?<=\d)[-+−–]?\d")
 _BREAK: Final = re.compile(r"[\r\n]")
 _UNSEEN: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\xad\u200b\u200e\u200f\u2060\ufeff]")
 # Ligatures, and radicals that some programs write in place of the ideographs: nobody would find them.
@@ -32,6 +34,9 @@ WIDE_GAP: Final = 1.0
 _SAME_BASELINE: Final = 0.45
 # Two characters one below the other are so many times higher than wide.
 _TALL: Final = 1.5
+# Text that leaves its direction by more than this, 15 degrees, is drawn across the page: a scan is never so crooked.
+_SLANT: Final = 0.27
+_ASLANT: Final = 4
 # A drawn line is thinner than this, in points, and longer than that.
 _THIN: Final = 2.5
 _SHORTEST_RULE: Final = 4.0
@@ -185,7 +190,10 @@ def _pieces(raw: Any, textpage: Any, turn: Turn) -> Iterator[_Piece]:
         placed(textpage, start, matrix)
         size = sized(textpage, start) * math.hypot(matrix.c, matrix.d)
         towards = _quarter(a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b)
-        words = composed(_FORMS.sub(_plain_form, _UNSEEN.sub("", found.group())))
+        shown = found.group()
+        if _MAYBE_POWER.search(shown):
+            shown = _with_powers(raw, textpage, shown, first=start, turn=turn)
+        words = composed(_FORMS.sub(_plain_form, _UNSEEN.sub("", shown)))
         if not words or not size or not math.isfinite(size):
             continue
         yield _Piece(
@@ -204,12 +212,33 @@ def _pieces(raw: Any, textpage: Any, turn: Turn) -> Iterator[_Piece]:
         )
 
 
+def _with_powers(raw: Any, textpage: Any, shown: str, *, first: int, turn: Turn) -> str:
+    """The same with `^` in front of digits that are set higher than those before them: 10⁶ must not read 106."""
+    matrix, across, up = raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
+
+    def measured(index: int) -> tuple[float, float]:
+        raw.FPDFText_GetMatrix(textpage, index, matrix)
+        raw.FPDFText_GetCharOrigin(textpage, index, across, up)
+        size = raw.FPDFText_GetFontSize(textpage, index) * math.hypot(matrix.c, matrix.d)
+        return size, turn.b * across.value + turn.d * up.value + turn.f
+
+    parts, done = [], 0
+    for found in _MAYBE_POWER.finditer(shown):
+        place = found.start()
+        if is_raised(*measured(first + place), *measured(first + place - 1)):
+            parts += [shown[done:place], POWER_SIGN]
+            done = place
+    return "".join((*parts, shown[done:]))
+
+
 def _plain_form(found: re.Match[str]) -> str:
     return unicodedata.normalize("NFKC", found.group())
 
 
 def _quarter(across: float, down: float) -> int:
-    """The direction of writing on the page as shown: 0 to the right, 1 downwards, 2 to the left, 3 upwards."""
+    """How writing runs on the page as shown: 0 to the right, 1 downwards, 2 to the left, 3 upwards, 4 aslant."""
+    if min(abs(across), abs(down)) > _SLANT * max(abs(across), abs(down)):
+        return _ASLANT
     if abs(across) >= abs(down):
         return UPRIGHT if across >= 0 else 2
     return 1 if down > 0 else 3
@@ -252,8 +281,8 @@ def _is_column(word: Word) -> bool:
 def _main_turn(pieces: list[_Piece]) -> int:
     chars: Counter[int] = Counter()
     for piece in pieces:
-        chars[piece.turn] += len(piece.word.text)
-    return max(chars, key=lambda turn: (chars[turn], -turn)) if chars else UPRIGHT
+        chars[piece.turn] += len(piece.word.text) * (piece.turn != _ASLANT)
+    return max(chars, key=lambda turn: (chars[turn], -turn)) if any(chars.values()) else UPRIGHT
 
 
 def _runs(pieces: list[_Piece], width: float, height: float, turn: int) -> Iterator[list[_Piece]]:

@@ -146,8 +146,8 @@ def make_line(words: list[Word], page: int) -> Line:
     length = 0
     spread = _is_spread(words)
     for place, word in enumerate(words):
-        if place and _is_apart(words[place - 1], word, spread=spread):
-            pieces.append(" ")
+        if place and (between := _between(words[place - 1], word, spread=spread)):
+            pieces.append(between)
             length += 1
         starts.append(length)
         pieces.append(word.text)
@@ -192,6 +192,12 @@ def rows_of(lines: Sequence[Line]) -> list[list[Line]]:
 # A letter of a script that is written from right to left, and one of any other or a digit.
 _LEFTWARDS: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _RIGHTWARDS: Final = re.compile("[A-Za-z0-9\u00c0-\u058f\u0900-\u1fff]")
+# A raised mark is smaller than this share of the words beside it, and stands by that share of their size higher.
+_SMALLER: Final = 0.85
+_HIGHER: Final = 0.15
+# What a raised figure opens with.
+_FIGURE: Final = re.compile(r"[-+−–]?\d")
+POWER_SIGN: Final = "^"
 # Words further apart than so many font sizes are cells.
 _CELL_GAP: Final = 2.0
 
@@ -219,6 +225,21 @@ _TOUCHING: Final = 0.12
 _SEEN_GAP: Final = 0.9
 # So many words before a line is said to be spread.
 _FEWEST_SPREAD: Final = 4
+
+
+def _between(before: Word, word: Word, *, spread: bool) -> str:
+    """What a reader sees between two words: a blank, the sign of a power, or nothing."""
+    if _is_apart(before, word, spread=spread):
+        return " "
+    # Behind letters no figure changes.
+    touches_figure = before.text[-1:].isdecimal() and _FIGURE.match(word.text) is not None
+    raised = touches_figure and is_raised(word.size, word.baseline, before.size, before.baseline)
+    return POWER_SIGN if raised else ""
+
+
+def is_raised(size: float, baseline: float, size_before: float, baseline_before: float) -> bool:
+    """Whether something is set smaller and higher than what stands before it. Baselines are from the top."""
+    return size < _SMALLER * size_before and baseline < baseline_before - _HIGHER * size_before
 
 
 def _is_apart(before: Word, word: Word, *, spread: bool) -> bool:

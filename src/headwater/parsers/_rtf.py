@@ -1,4 +1,4 @@
-"""Rich text (RTF) -> a draft: paragraphs, headings by outline level, tables, and the title it says it has.
+"""Rich text (RTF) -> a draft: paragraphs, headings by outline level, tables, notes, and the title it says it has.
 
 One pass over the control words with a stack of groups. What a group holds that is no text (fonts, colours, pictures,
 styles) is skipped by its name; unknown groups that say they may be skipped are.
@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headwater.parsers._draft import Draft, one_line
+from headwater.parsers._raised import power_of
 from headwater.parsers._rows import Tables, write_table
+from headwater.types import Span
 
 _TOKEN: Final = re.compile(
     rb"\\([a-z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-z'])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
@@ -37,6 +39,7 @@ _CHARSETS: Final = {
     161: "cp1253",
     238: "cp1250",
 }
+_LAYOUT: Final = frozenset(b"par pard sect page outlinelevel intbl cell nestcell row nestrow".split())
 _MAX_DEPTH: Final = 1_000
 
 
@@ -47,6 +50,8 @@ class _Group:
     encoding: str = "cp1252"
     unicode_skip: int = 1
     font_table: bool = False
+    raised: bool = False
+    note: bool = False
 
 
 @dataclass(slots=True)
@@ -70,6 +75,9 @@ class RichTextReader:
     _rows: list[list[str]] = field(default_factory=list)
     _in_table: bool = False
     _page: str = "cp1252"
+    _outer: list[list[str]] = field(default_factory=list)  # the words around a note that is being read
+    _notes: list[tuple[str, bool]] = field(default_factory=list)  # those to write, and whether they stand in a table
+    _noted: int = 0
 
     def read(self) -> None:
         """Write all of it."""
@@ -90,6 +98,8 @@ class RichTextReader:
             elif text is not None:
                 self._byte(text)
             starred = False
+        if self._outer:
+            self._end_note()
         self._paragraph()
         self._end_table()
         self.torn = bool(self._stack)
@@ -103,6 +113,8 @@ class RichTextReader:
             if self._group.target and self._group.target != self._stack[-1].target:
                 self.said[self._group.target] = one_line("".join(self._words))
                 self._words.clear()
+            if self._group.note and not self._stack[-1].note:
+                self._end_note()
             self._group = self._stack.pop()
 
     def _word(self, word: bytes, number: int | None, starred: bool) -> None:
@@ -112,6 +124,10 @@ class RichTextReader:
         elif word in (b"title", b"author", b"keywords", b"subject") and not self._group.skipped:
             self._words.clear()
             self._group = replace(self._group, target=word.decode())
+        elif word == b"footnote" and not self._group.skipped and not self._group.note:
+            self._outer.append(self._words)
+            self._words = []
+            self._group = replace(self._group, note=True, raised=False)
         elif word == b"ansicpg" and number is not None:
             self._page = _known(f"cp{number}", "cp1252")
             self._group = replace(self._group, encoding=self._page)
@@ -129,7 +145,12 @@ class RichTextReader:
             self._layout(word, number)
 
     def _layout(self, word: bytes, number: int | None) -> None:
-        if word in (b"par", b"sect", b"page"):
+        if word in (b"super", b"up", b"nosupersub", b"sub", b"plain"):
+            raised = word in (b"super", b"up") and number != 0
+            self._group = replace(self._group, raised=raised)
+        elif self._group.note and word in _LAYOUT:
+            self._words.append(" ")  # what a note is made of ends nothing around it
+        elif word in (b"par", b"sect", b"page"):
             self._paragraph()
         elif word == b"pard":
             self._level, self._in_table = 0, False
@@ -170,7 +191,8 @@ class RichTextReader:
     def _flush(self) -> None:
         """Bytes are decoded together: a Chinese character is two of them."""
         if self._bytes:
-            self._words.append(self._bytes.decode(self._group.encoding, "replace"))
+            words = self._bytes.decode(self._group.encoding, "replace")
+            self._words.append(power_of(words, self._words) if self._group.raised else words)
             self._bytes.clear()
 
     def _paragraph(self) -> None:
@@ -179,20 +201,40 @@ class RichTextReader:
             self._words.append("\n")
             return
         self._end_table()
-        words = "".join(self._words).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        words = _joined(self._words)
         self._words.clear()
-        if self._level:
-            self.draft.heading(words, self._level)
-        else:
-            self.draft.paragraph(words)
+        self._write_notes(self.draft.heading(words, self._level) if self._level else self.draft.paragraph(words))
+
+    def _end_note(self) -> None:
+        """Put its mark where the note hangs, and the note itself by."""
+        words = one_line(_joined(self._words))
+        self._words = self._outer.pop()
+        if words:
+            self._noted += 1
+            self._words.append(f"[^{self._noted}]")
+            self._notes.append((f"[^{self._noted}]: {words}", self._in_table))
+
+    def _write_notes(self, about: Span | None, *, of_table: bool = False) -> None:
+        for words, in_table in self._notes:
+            if in_table is of_table:
+                self.draft.block("note", words, about=about)
+        self._notes = [note for note in self._notes if note[1] is not of_table]
 
     def _end_table(self) -> None:
         if self._row:
             self._rows.append(self._row)
             self._row = []
         if self._rows:
+            before = len(self.draft.blocks)
             self.tables.add(write_table(self.draft, self._rows))
             self._rows = []
+            table = next((block.span for block in self.draft.blocks[before:] if block.kind == "table"), None)
+            self._write_notes(table, of_table=True)
+
+
+def _joined(words: list[str]) -> str:
+    """One text; characters beyond the first plane came in two halves."""
+    return "".join(words).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _known(name: str, otherwise: str) -> str:

@@ -17,6 +17,7 @@ from typing import Final
 from headwater.parsers._column_names import Across
 from headwater.parsers._numberformat import BUILT_IN, Shown, general, number_format
 from headwater.parsers._package import DAMAGES, OFFICE, Element, Package, attribute, local, whole
+from headwater.parsers._raised import power_of
 
 _MAIN: Final = "{*}"
 _REFERENCE: Final = re.compile(r"\$?([A-Za-z]{1,3})\$?(\d{1,7})")
@@ -219,12 +220,14 @@ def _column(letters: str) -> int:
 
 def _string(item: Element) -> str:
     """The text of a string, however many formats it is in, without the reading aids of Japanese."""
-    parts = []
+    parts: list[str] = []
     for part in item:
         if local(part) == "t":
             parts.append(part.text or "")
         elif local(part) == "r":
-            parts += [inside.text or "" for inside in part if local(inside) == "t"]
+            words = "".join(inside.text or "" for inside in part if local(inside) == "t")
+            raised = any(found.get("val") == "superscript" for found in part.iter(f"{_MAIN}vertAlign"))
+            parts.append(power_of(words, parts) if raised else words)
     return "".join(parts)
 
 

@@ -120,6 +120,7 @@ def _titled(chapter: Rendered, entries: list[Entry]) -> Rendered:
     top = min((heading.level for heading in chapter.headings), default=1)
     levelled = [h._replace(level=min(max(1, h.level - top + first.depth), _MAX_LEVEL)) for h in chapter.headings]
     chapter = replace(chapter, headings=tuple(levelled))
+    begins_itself = any(heading.start <= _FRONT_CHARS for heading in levelled)
     taken = {heading.start for heading in levelled}
     for entry in entries:
         start = chapter.places.get(entry.place, -1) if entry.place else -1
@@ -133,7 +134,8 @@ def _titled(chapter: Rendered, entries: list[Entry]) -> Rendered:
             levelled.append(Heading(entry.depth, entry.title[:_MAX_TITLE_CHARS], start))
     levelled.sort(key=lambda heading: heading.start)
     chapter = replace(chapter, headings=tuple(levelled))
-    if levelled and (levelled[0].start <= _FRONT_CHARS or first.place):
+    # What the table of contents names within the chapter is no heading of the chapter as a whole.
+    if begins_itself or (levelled and (levelled[0].start == 0 or first.place)):
         return chapter
     titled = below(f"# {first.title}\n\n", chapter)
     own = Heading(first.depth, first.title[:_MAX_TITLE_CHARS], 0)

@@ -17,6 +17,7 @@ from headwater.clean import is_blank
 from headwater.errors import EmptyDocument
 from headwater.parsers._decode import decode
 from headwater.parsers._frontmatter import read_frontmatter
+from headwater.parsers._html_table import HtmlTables, table_blocks
 from headwater.parsers._obsidian import unseen_marks, wikilinks
 from headwater.types import Blob, Block, Document, Link, Section, Span
 
@@ -43,7 +44,8 @@ _LINK: Final = re.compile(
     r"(!?)\[[^\[\]\n]*\]\([ \t]*<?([^\s()<>]+(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:[ \t]+\"[^\"\n]*\")?[ \t]*\)"
 )
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`\[\]{}|\\^（）。，；！？、《》【】「」“”]+")
-_TAG: Final = re.compile(r"(?:^|(?<=[\s(（，。、；：]))#([\w][\w/-]*)", re.MULTILINE)
+# Behind `](` and `]: ` it is where a link leads, as in a table of contents.
+_TAG: Final = re.compile(r"(?:^|(?<=[\s(（，。、；：])(?<!\]\()(?<!\]: ))#([\w][\w/-]*)", re.MULTILINE)
 _COLOUR: Final = re.compile(r"(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})$")
 _CLOSING_MARKS: Final = re.compile(r"[ \t]+#+[ \t]*$")
 _MARKUP: Final = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)|\s*\{#[^{}]*\}\s*$")
@@ -108,6 +110,7 @@ def _scan(text: str, start: int) -> _Lines:
     found = _Lines()
     lines = list(_spans_of_lines(text, start))
     place, in_list, after_blank = 0, False, True
+    tables = HtmlTables()
     while place < len(lines):
         span = lines[place]
         line = text[span.start : span.end]
@@ -131,6 +134,8 @@ def _scan(text: str, start: int) -> _Lines:
             in_list = False
         elif (stop := _end_of_table(text, lines, place, line)) > place:
             found.blocks.append(_table(text, lines[place:stop]))
+        elif (stop := tables.end(text, lines, place)) > place:
+            found.blocks += table_blocks(text, Span(span.start, lines[stop - 1].end))
         else:
             stop = place + 1
             if _LIST_ITEM.match(line):

@@ -154,7 +154,7 @@ def _read(pdf: Any) -> _Content:
             items = with_loose_tables(in_order(page, lines, tables=tables))
             mark_notes(items, page, body=body)
             content.items += items
-            for number, aside in enumerate(page.asides, 1):
+            for number, aside in enumerate(furniture.cleared_asides(page), 1):
                 aside.column = -number
                 content.items.append(aside)
             content.pages.append(page)

@@ -17,6 +17,7 @@ from headwater.parsers._draft import Draft, one_line, plain_lines
 from headwater.parsers._odp import OpenSlidesReader
 from headwater.parsers._odt import CONTENT
 from headwater.parsers._package import Element, Package, attribute, local, refuse_old, whole
+from headwater.parsers._raised import power_of
 from headwater.parsers._rows import Tables, write_table
 from headwater.types import Blob, Document, Span
 
@@ -348,11 +349,17 @@ def _text(element: Element) -> str:
 
 
 def _words(paragraph: Element) -> str:
-    parts = []
+    parts: list[str] = []
     for part in paragraph.iter("{*}t", "{*}br", "{*}tab"):
         name = local(part)
-        parts.append(part.text or "" if name == "t" else "\n" if name == "br" else "\t")
+        words = part.text or "" if name == "t" else "\n" if name == "br" else "\t"
+        parts.append(power_of(words, parts) if name == "t" and _is_raised(part.getparent()) else words)
     return "".join(parts)
+
+
+def _is_raised(run: Element | None) -> bool:
+    properties = next((part for part in (() if run is None else run) if local(part) == "rPr"), None)
+    return properties is not None and whole(attribute(properties, "baseline").rstrip("%")) > 0
 
 
 def _rows(table: Element) -> list[list[str]]:

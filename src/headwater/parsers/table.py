@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ _SAMPLE_ROWS: Final = 100
 # A cell of text has paragraphs; one that swallows so many lines began with a quote that was never closed.
 _MAX_CELL_LINES: Final = 500
 _MAX_CELL_CHARS: Final = 10_000_000
+_END: Final = "\ue000"  # a character that nobody uses
 # So many lines that cannot be read are told one by one.
 _MAX_TOLD: Final = 3
 
@@ -84,10 +85,12 @@ class TableParser:
             text, delimiter = text[said.end() :], said[1]
         else:
             delimiter = _delimiter(text[:_SAMPLE_CHARS], preferred)
-        if _swallows(text, delimiter):
+        line = _open_quote(text, delimiter)
+        if line == 1:
             problems.append("a quote is opened and never closed; quotes are shown as they are")
-            return write_tables(draft, _rows(text, delimiter, quoted=False), max_rows=self.max_rows)
-        return write_tables(draft, _rows(text, delimiter), max_rows=self.max_rows)
+        elif line:
+            problems.append(f"the quote that line {line} opens is never closed; from there on quotes are shown as is")
+        return write_tables(draft, _rows(text, delimiter, open_quote=line), max_rows=self.max_rows)
 
     # ------------------------------------------------------------------------------------------------- JSON
 
@@ -141,25 +144,35 @@ def _delimiter(sample: str, preferred: str) -> str:
     return delimiter
 
 
-def _rows(text: str, delimiter: str, *, quoted: bool = True) -> Iterator[list[str]]:
+def _rows(text: str, delimiter: str, *, open_quote: int = 0) -> Iterator[list[str]]:
+    """The rows; from the line that opens a quote and never closes it on, quotes are characters like others."""
     csv.field_size_limit(_MAX_CELL_CHARS)
-    lines = io.StringIO(text, newline="")
-    if quoted:
-        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, quoting=csv.QUOTE_NONE)
-    for row in reader:
+    lines: Iterator[str] = io.StringIO(text, newline="")
+    quoted = islice(lines, open_quote - 1) if open_quote else lines
+    for row in csv.reader(quoted, delimiter=delimiter, skipinitialspace=True):
+        yield [cell.strip() for cell in row]
+    for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True, quoting=csv.QUOTE_NONE):
         yield [cell.strip() for cell in row]
 
 
-def _swallows(text: str, delimiter: str) -> bool:
-    """Whether a quote that nobody closes would make one cell of many lines."""
+def _open_quote(text: str, delimiter: str) -> int:
+    """The line, from 1, of a quote that nobody closes and that would make one cell of all that follows; 0 for none."""
     if '"' not in text:
-        return False
+        return 0
+    csv.field_size_limit(_MAX_CELL_CHARS)
+    # What is put behind the text comes out as a row of its own, or within the cell that a quote keeps open.
+    lines = chain(io.StringIO(text, newline=""), ("\n", _END))
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    begins, last = 1, 1
+    row: list[str] = []
     try:
-        return any(cell.count("\n") > _MAX_CELL_LINES for row in _rows(text, delimiter) for cell in row if "\n" in cell)
+        for row in reader:
+            if any(cell.count("\n") > _MAX_CELL_LINES for cell in row if "\n" in cell):
+                return begins
+            begins, last = reader.line_num + 1, begins
     except csv.Error:
-        return True
+        return begins
+    return 0 if row == [_END] else last
 
 
 def _loads(text: str) -> Any:

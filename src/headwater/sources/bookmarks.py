@@ -36,6 +36,8 @@ _COLUMNS: Final = {
     "pocket": {"title", "url", "time_added", "tags", "status"},
     "instapaper": {"url", "title", "selection", "folder", "timestamp"},
 }
+# The headings of Pocket's two lists, and the status of what stands in them, as its tables name it.
+_LISTS: Final = {"unread": "unread", "read archive": "archive", "archive": "archive"}
 # What these services call the places that are no folders of a person's own.
 _NO_FOLDERS: Final = frozenset({"unread", "archive", "unsorted", "starred"})
 _NO_LABELS: Final = Labels()
@@ -224,7 +226,7 @@ class _Reader(HTMLParser):
             added=_date(told.get("add_date", "") or told.get("time_added", "")),
             modified=_date(told.get("last_modified", "")),
             note=told.get("shortcuturl", "") and f"shortcut {told['shortcuturl']}",
-            status=told.get("status", ""),
+            status=told.get("status", "") or _LISTS.get(" ".join(self._heading.lower().split()), ""),
         )
 
 
