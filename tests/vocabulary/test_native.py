@@ -16,7 +16,11 @@ from headwater.models import _pieces
 from headwater.scanning import NumpyScanner, Pairs, Scanner, scanner
 from headwater.tokens import Cutter
 
-NEEDS = "it was installed without a compiler: apt-get install gcc python3-dev, then pip install headwater again"
+pytestmark = pytest.mark.system
+NEEDS = (
+    "it was installed without a compiler: apt-get install gcc python3-dev, then pip install headwater again, "
+    "or leave these tests out with `make test-core`"
+)
 
 # Letters of every kind that a lane treats in its own way, and what stands between them.
 ODD = (
