@@ -5,7 +5,7 @@ HEADWATER_NATIVE=1 makes a build without them fail, HEADWATER_NATIVE=0 leaves th
 
 import os
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -22,11 +22,14 @@ class NativeModules(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add what could be compiled to the wheel, which is then for this kind of machine only."""
         wanted = os.environ.get("HEADWATER_NATIVE", "")
-        if self.target_name != "wheel" or wanted == "0":
+        if self.target_name != "wheel":
             return
-        folder = Path(self.root, "src") if version == "editable" else Path(mkdtemp())
+        self._made = TemporaryDirectory(prefix="headwater-build-")
+        folder = Path(self.root, "src") if version == "editable" else Path(self._made.name, "made")
         for earlier in (*folder.glob("headwater/_native_*.so"), *folder.glob("headwater/_native_*.pyd")):
-            earlier.unlink()  # what cannot be compiled now must not be found as it was
+            earlier.unlink()  # what is not compiled now must not be found as it was
+        if wanted == "0":
+            return
         try:
             made = self._compiled(folder)
         except Exception as error:
@@ -39,6 +42,11 @@ class NativeModules(BuildHookInterface[Any]):
         if version != "editable":
             build_data["force_include"].update({str(path): f"headwater/{path.name}" for path in made})
         build_data["pure_python"], build_data["infer_tag"] = False, True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Clear away what was only on its way into the wheel."""
+        if self.target_name == "wheel":
+            self._made.cleanup()
 
     def _compiled(self, folder: Path) -> list[Path]:
         from setuptools import Distribution, Extension
@@ -60,7 +68,7 @@ class NativeModules(BuildHookInterface[Any]):
             for name, parts in MODULES.items()
         ]
         command = Build(Distribution({"name": "headwater", "ext_modules": extensions}))
-        command.build_lib, command.build_temp = str(folder), mkdtemp()
+        command.build_lib, command.build_temp = str(folder), self._made.name
         command.ensure_finalized()
         command.run()
         return [Path(command.get_ext_fullpath(extension.name)) for extension in extensions]

@@ -27,13 +27,11 @@ NEVER = -3.14e100
 
 def frequencies(path: Path) -> tuple[dict[str, int], int]:
     """The words of Chinese characters alone and how often each was seen; and how often any word was."""
-    found, total = {}, 0
-    for line in path.read_text("utf-8").splitlines():
-        word, count = line.split(" ")[:2]
-        total += int(count)
-        if all(FIRST_CHAR <= ord(char) <= LAST_CHAR for char in word):
-            found[word] = int(count)
-    return found, total
+    # One stands there twice; counted so, ways to cut a long run that are equally likely would come out otherwise.
+    lines = (line.split(" ") for line in path.read_text("utf-8").splitlines())
+    found = {word: int(count) for word, count, _ in lines}
+    chinese = {word: n for word, n in found.items() if all(FIRST_CHAR <= ord(char) <= LAST_CHAR for char in word)}
+    return chinese, sum(found.values())
 
 
 def probabilities(folder: Path, name: str) -> dict[str, dict[str, float]]:

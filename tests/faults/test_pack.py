@@ -3,7 +3,10 @@
 import io
 import json
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 import threading
 import time
 import zipfile
@@ -266,3 +269,33 @@ def test_the_command_line(tmp_path: Path, handbook: Path) -> None:
     assert command("unpack", file, "--home", str(tmp_path / "there")).code == 0
     assert command("check", "--home", str(tmp_path / "there")).code == 0
     assert command("unpack", file, "--home", home).code == 2
+
+
+# Waits at the very end, when all of a pack is written under another name, or all of a home.
+WAITING = """
+import signal, sys, time
+signal.signal(signal.Signals[sys.argv.pop(1)], signal.SIG_DFL)  # it may be ignored where the tests run
+from headwater import archive
+from headwater.cli import main
+archive._settle = archive._check = lambda *_: (print("there", flush=True), time.sleep(600))
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("told", ["SIGTERM", "SIGHUP"])
+def test_who_is_told_to_end_leaves_nothing_half_written(good: Path, tmp_path: Path, told: str) -> None:
+    before = set(tmp_path.iterdir())
+    commands = [["pack", str(tmp_path / "new"), "--home", str(tmp_path / "kb")]]
+    commands += [["unpack", str(good), "--home", str(tmp_path / "there")]]
+    for arguments in commands:
+        process = subprocess.Popen([sys.executable, "-c", WAITING, told, *arguments], stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "there\n"
+            assert set(tmp_path.iterdir()) > before
+            process.send_signal(signal.Signals[told])
+            assert process.wait(60) == 128 + signal.Signals[told]
+        finally:
+            process.kill()
+            process.communicate()
+        assert set(tmp_path.iterdir()) == before

@@ -247,6 +247,10 @@ def test_what_cannot_be_written_or_opened_is_told_in_a_sentence(tmp_path: Path) 
     served = headwater("serve", "--port", "0", "--home", str(torn), timeout_seconds=60)
     assert served.code == 1 and "catalog" in served.error
     assert "Traceback" not in served.error and "serves" not in served.error
+    (torn / "catalog.sqlite").rename(torn / "ledger.sqlite")
+    served = headwater("serve", "--port", "0", "--home", str(torn), timeout_seconds=60)
+    assert served.code == 1 and "ledger.sqlite cannot be read" in served.error
+    assert "Traceback" not in served.error and "serves" not in served.error
 
 
 def test_nobody_there_to_answer_is_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,7 +294,7 @@ def test_a_dead_slow_or_lying_server_costs_its_deadline_and_the_answer_still_com
             began = perf_counter()
             results = kb.search("river gauge at bridge 14", options=options)
             took = perf_counter() - began
-    assert took < seconds + 1.0  # the machine may be busy; a server that hangs would be waited for 60 s
+    assert took < seconds + 15.0  # the machine may be busy; a server that hangs would be waited for 60 s
     assert len(results) == 8
     assert [hit.chunk.id for hit in results] == [hit.chunk.id for hit in fused]
     (note,) = results.degraded

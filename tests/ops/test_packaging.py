@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -142,6 +143,33 @@ def test_a_wheel_is_built_from_what_is_copied(tmp_path: Path) -> None:
     program = [str(clean / "bin" / "headwater"), *json.loads(last("CMD"))[:1], "--help"]
     told = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
     assert "--host" in told.stdout
+
+
+def built(source: Path, temporary: Path, **settings: str) -> None:
+    """What hatchling calls for an editable installation of the folder."""
+    code = (
+        "import os; from hatch_build import NativeModules\n"
+        "hook = NativeModules(os.getcwd(), {}, None, None, '', 'wheel')\n"
+        "hook.initialize('editable', {}); hook.finalize('editable', {}, '')"
+    )
+    environment = {**os.environ, "TMPDIR": str(temporary), **settings}
+    subprocess.run([sys.executable, "-c", code], cwd=source, env=environment, check=True)
+
+
+@pytest.mark.parametrize("settings", [{"CC": "false"}, {"HEADWATER_NATIVE": "0"}])
+def test_a_build_without_native_code_takes_away_the_old_and_leaves_nothing(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    source, temporary = tmp_path / "source", tmp_path / "temporary"
+    temporary.mkdir()
+    shutil.copytree(ROOT / "native", source / "native")
+    (source / "src" / "headwater").mkdir(parents=True)
+    shutil.copy(ROOT / "hatch_build.py", source)
+    earlier = source / "src" / "headwater" / "_native_lanes.so"
+    earlier.write_bytes(b"of an earlier version")
+    built(source, temporary, **settings)
+    assert not earlier.exists()
+    assert list(temporary.iterdir()) == []
 
 
 def health(port: int) -> int:

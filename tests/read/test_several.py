@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -35,15 +36,17 @@ class Table:
 
 
 class Failing:
+    """A rewriter that answers after some seconds, or when it is let go, that it cannot."""
+
     def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
+        self.seconds, self.let_go = seconds, Event()
 
     def rewrites(self, question: str, *, limit: int, deadline_seconds: float) -> Sequence[str]:
-        time.sleep(self.seconds)
+        self.let_go.wait(self.seconds)
         raise BackendError("the model is gone")
 
     def imagined(self, question: str, *, deadline_seconds: float) -> str:
-        time.sleep(self.seconds)
+        self.let_go.wait(self.seconds)
         raise BackendError("the model is gone")
 
 
@@ -105,10 +108,11 @@ def test_an_imagined_answer_is_compared_by_meaning(filled: Any) -> None:
 @pytest.mark.parametrize("option", ["rewrite", "hyde"])
 def test_a_model_that_fails_or_is_late_costs_its_share_of_the_time(filled: Any, option: str) -> None:
     plain = search(filled, "leave")
-    for rewriter, words in ((Failing(), "the model is gone"), (Failing(3.0), "not done within")):
+    for rewriter, words in ((Failing(), "the model is gone"), (Failing(60.0), "not done within")):
         began = time.perf_counter()
         results = search(filled, "leave", rewriter=rewriter, deadline_seconds=0.6, **{option: True})
-        assert time.perf_counter() - began < 2.0
+        assert time.perf_counter() - began < 30.0
+        rewriter.let_go.set()
         assert uris(results) == uris(plain)
         (note,) = results.degraded
         assert note.startswith(f"{option} skipped")

@@ -57,11 +57,12 @@ def number(client: httpx2.Client) -> Number:
 @pytest.fixture(scope="module")
 def document(client: httpx2.Client, number: Number, settled: Any) -> str:
     """A document, and the numbers of indexing it."""
-    passes, ended = number("rag_index_duration_seconds_count", status="ok"), number("rag_documents_indexed_total")
+    passes = number("rag_index_duration_seconds_count", status="ok")
+    ended = number("rag_documents_indexed_total", state="completed")
     told = {"uri": "leave", "text": LEAVE, "mime": "text/markdown"}
     made = client.post("/api/v1/ingest/text", json=told).json()["data"]
     assert settled(client, made["job_id"])["state"] == "completed"
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while number("rag_index_duration_seconds_count", status="ok") == passes:
         assert time.monotonic() < end
     assert number("rag_index_duration_seconds_sum") > 0
@@ -76,9 +77,9 @@ def test_a_search(client: httpx2.Client, number: Number, document: str) -> None:
     before = [number(name, mode="hybrid") for name in names]
     stages = {stage: number("rag_stage_duration_seconds_count", stage=stage) for stage in ("keyword", "semantic")}
     hits, cached = number("rag_search_results_count_sum"), number("rag_cache_hits_total")
-    assert client.post("/api/v1/retrieval", json={"question": "parental leave"}).json()["data"]["total"] == 1
+    shown = len(client.post("/api/v1/retrieval", json={"question": "parental leave"}).json()["data"]["chunks"])
     assert [number(name, mode="hybrid") for name in names] == [one + 1 for one in before]
-    assert number("rag_search_results_count_sum") == hits + 1
+    assert shown and number("rag_search_results_count_sum") == hits + shown
     assert all(number("rag_stage_duration_seconds_count", stage=stage) > count for stage, count in stages.items())
     assert number("rag_cache_hits_total") == cached
     client.post("/api/v1/retrieval", json={"question": "parental leave"})

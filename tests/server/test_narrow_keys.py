@@ -63,7 +63,7 @@ def test_vector_stores_and_files_are_those_of_its_collections(clients: dict[str,
     assert [one["name"] for one in narrow.get("/v1/vector_stores").json()["data"]] == ["open"]
     files = {"file": (f"{SECRET}.md", f"The {SECRET} wakes up.".encode())}
     sent = wide.post("/v1/files", files=files, data={"purpose": "assistants"}).json()["id"]
-    asked = {"query": f"Where does the {SECRET} sleep?"}
+    asked = {"query": "Who sleeps in the tower?"}  # what this key asks itself, it is shown
     for path in (
         "/v1/files",
         f"/v1/files/{sent}",
@@ -82,8 +82,8 @@ def test_vector_stores_and_files_are_those_of_its_collections(clients: dict[str,
 
 def test_counts_are_those_of_its_collections(clients: dict[str, httpx2.Client]) -> None:
     found = {name: client.get("/api/v1/status").json()["data"] for name, client in clients.items()}
-    assert (found["wide"]["documents"], found["narrow"]["documents"]) == (2, 1)
-    assert (found["wide"]["jobs"], found["narrow"]["jobs"]) == ({"completed": 2}, {"completed": 1})
+    assert found["wide"]["documents"] > found["narrow"]["documents"] == 1
+    assert found["wide"]["jobs"]["completed"] > 1 and found["narrow"]["jobs"] == {"completed": 1}
 
 
 def test_pages_hold_what_it_may_see_however_much_is_elsewhere(clients: dict[str, httpx2.Client], settled: Any) -> None:
@@ -108,6 +108,9 @@ def test_conversations_that_hold_a_text_come_in_pages(clients: dict[str, httpx2.
         found = wide.get("/api/v1/conversations", params={"q": SECRET, **asked}).json()["data"]["conversations"]
         return [str(one["id"]) for one in found]
 
+    for _ in range(3):
+        asked = {"question": f"Where does the {SECRET} sleep?", "collections": ["closed"]}
+        assert wide.post("/api/v1/conversations", json=asked).status_code == 200
     every = ids()
     assert len(every) > 2 and ids(page_size=2) + ids(page_size=2, page=2) == every[:4]
 

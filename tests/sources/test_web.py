@@ -1,6 +1,7 @@
 """Pages over a real socket: what is fetched, what is refused, what is said when it goes wrong."""
 
 import gzip
+import ipaddress
 import ssl
 import time
 import zlib
@@ -141,6 +142,14 @@ def test_addresses_that_are_not_public_are_refused(address: str) -> None:
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "2002:808:808::1"])
 def test_public_addresses_are_allowed(address: str) -> None:
     assert refusal(address) == ""
+
+
+def test_what_6to4_leads_to_decides_whatever_python_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for private in (True, False):  # since 3.12.4, and before
+        monkeypatch.setattr(ipaddress.IPv6Address, "is_private", private)
+        monkeypatch.setattr(ipaddress.IPv6Address, "is_global", not private)
+        assert refusal("2002:808:808::1") == ""
+        assert "10.0.0.1" in refusal("2002:a00:1::1")
 
 
 def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:

@@ -96,13 +96,13 @@ def test_settings_that_cannot_be(tmp_path: Path, setting: dict[str, Any], told: 
 # --------------------------------------------------------------------------------------- servers that are not there
 
 
-def test_a_server_that_is_away_or_says_nothing_is_told_soon(tmp_path: Path) -> None:
+def test_a_server_that_is_away_or_says_nothing_is_told_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # An address each: the client shares what it knows of an address, and a refusal is repeated for a second or so.
     with socket.socket() as away, socket.socket() as silent:
         for one_socket in (away, silent):
             one_socket.bind(("127.0.0.1", 0))
         silent.listen()  # and never answers
-        for server, wait, told in ((away, 5.0, "refused.*`uri`"), (silent, 1.5, "Deadline.*`timeout_seconds`")):
+        for server, wait, told in ((away, 60.0, "refused.*`uri`"), (silent, 1.5, "Deadline.*`timeout_seconds`")):
             uri = f"http://127.0.0.1:{server.getsockname()[1]}"
             one = index(tmp_path, uri=uri, token="root:hush", timeout_seconds=wait)
             one.add(np.array([1 << TICKET_BITS]), np.ones((1, 8), dtype=np.float32))
@@ -110,13 +110,12 @@ def test_a_server_that_is_away_or_says_nothing_is_told_soon(tmp_path: Path) -> N
                 started = time.monotonic()
                 with pytest.raises(BackendError, match=rf"127\.0\.0\.1:\d+.*{told}") as error:
                     work()
-                assert time.monotonic() - started < 4
+                assert time.monotonic() - started < 30
                 assert "hush" not in str(error.value)
         # Who was late is not waited for again so soon, by search after search.
-        started = time.monotonic()
+        monkeypatch.setattr(one._connection, "_connected", lambda: pytest.fail("it is asked again"))
         with pytest.raises(BackendError, match="Deadline"):
             one.refresh()
-        assert time.monotonic() - started < 1.4
 
 
 def test_without_the_client_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -389,16 +389,14 @@ def test_a_silent_or_lying_server_costs_its_wait(
             plain = kb.search("flood", options={"cache_size": 0})
             began = time.monotonic()
             assert kb.search("flood").hits == plain.hits
-            first = time.monotonic() - began
-            began = time.monotonic()
             assert kb.search("bridge").hits
-            second = time.monotonic() - began
+            took = time.monotonic() - began
         for connection in taken:
             connection.close()
         listening.close()
         thread.join()
     assert taken, "it was asked"
-    assert first < 10 * wait and second < first + wait
+    assert took < 30, "without a wait of its own it would hang"
     assert len(taken) == 1, "and let alone afterwards"
 
 

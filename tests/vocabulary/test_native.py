@@ -16,7 +16,11 @@ from headwater.models import _pieces
 from headwater.scanning import NumpyScanner, Pairs, Scanner, scanner
 from headwater.tokens import Cutter
 
-NEEDS = "it was installed without a compiler: apt-get install gcc python3-dev, then pip install headwater again"
+pytestmark = pytest.mark.system
+NEEDS = (
+    "it was installed without a compiler: apt-get install gcc python3-dev, then pip install headwater again, "
+    "or leave these tests out with `make test-core`"
+)
 
 # Letters of every kind that a lane treats in its own way, and what stands between them.
 ODD = (
@@ -142,6 +146,13 @@ class TestDictionary:
         (lanes,) = scanner(stem=stem).scan([text]).lanes()
         assert lanes[0].split() == rjieba.cut_for_search(text)
         assert [term for _, _, term in scanner(stem=stem).scan([text]).terms()] == rjieba.cut_for_search(text)
+
+    @pytest.mark.parametrize("char", "哈啊哦谁第罢空沙九喝")
+    def test_of_ways_that_are_equally_likely_jieba_s_is_taken(self, char: str) -> None:
+        assert scanning.native is not None, NEEDS
+        for times in (2, 3, 63, 94, 98, 125, 184, 257):  # the last bit of what is added up decides
+            found = scanner(stem=stem).scan([char * times]).terms()
+            assert [term for _, _, term in found] == rjieba.cut_for_search(char * times)
 
     @pytest.mark.parametrize(
         ("name", "table", "message"),

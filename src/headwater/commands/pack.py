@@ -1,7 +1,11 @@
 """The commands that put a whole knowledge base into one file or another home, and erase documents from it."""
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -29,7 +33,7 @@ def pack(*, file: Path, no_models: bool, keys: bool, home: Path | None, as_json:
     from headwater.archive import pack as write
     from headwater.build import open_home
 
-    with open_home(home, create=False) as kb:
+    with _tidy_at_the_end(), open_home(home, create=False) as kb:
         packed = write(kb, file, models=not no_models, keys=keys, on_copied=_telling(as_json=as_json))
     _print(packed, "packed", as_json=as_json)
 
@@ -74,13 +78,14 @@ def unpack(
     if theirs and ours:
         raise UsageError("--theirs and --ours exclude each other; name one of them")
     place, tell = home or default_home(), _telling(as_json=as_json)
-    if diff:
-        _diff(file, place, as_json=as_json)
-    elif merge:
-        _merge(file, place, theirs=theirs, tell=tell, as_json=as_json)
-    else:
-        packed = verify(file) if check else read(file, place, on_copied=tell)
-        _print(packed, "all is well with" if check else "unpacked", as_json=as_json)
+    with _tidy_at_the_end():
+        if diff:
+            _diff(file, place, as_json=as_json)
+        elif merge:
+            _merge(file, place, theirs=theirs, tell=tell, as_json=as_json)
+        else:
+            packed = verify(file) if check else read(file, place, on_copied=tell)
+            _print(packed, "all is well with" if check else "unpacked", as_json=as_json)
 
 
 @click.command()
@@ -140,6 +145,28 @@ def forget(*, document_ids: tuple[str, ...], yes: bool, home: Path | None, as_js
     click.echo(f"erased {done.documents} documents, {done.answers} answers and turns, {done.searches} searches")
     if done.spaces:
         click.echo(f"{done.spaces} earlier space(s) held them too and were dropped: `reindex --back` has nowhere to go")
+
+
+@contextmanager
+def _tidy_at_the_end() -> Iterator[None]:
+    """Told to end (`timeout`, a container that stops, a terminal that closes), clear away what is half-written first.
+
+    It may be as large as the home, has a name that is not listed, and holds what may have to be forgotten.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # told again: at once
+        sys.exit(128 + number)
+
+    told = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+    heard = [number for number in {*told} if signal.getsignal(number) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _telling(*, as_json: bool) -> "OnCopied":

@@ -66,8 +66,11 @@ def serve(
     _refuse_open(path, address, insecure=insecure)
 
     from headwater.build import open_home
+    from headwater.storage.ledger import Ledger
 
-    open_home(path, config=config).close()  # what cannot be opened is refused with a sentence, before anything listens
+    # What cannot be opened is refused with a sentence, before anything listens.
+    open_home(path, config=config).close()
+    Ledger(path).close()
 
     import uvicorn
 

@@ -45,8 +45,9 @@ _V4_INSIDE: Final = tuple(
         ("::/96", 0),  # compatible, long out of use
     )
 )
-# By it a network without IPv4 reaches every page of the older web: what stands inside decides.
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# Of these what stands inside decides. By NAT64 a network without IPv4 reaches every page of the older web; 6to4 is
+# public to one version of Python and private to the next.
+_OTHERS_DECIDE: Final = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("2002::/16"))
 _TEREDO: Final = ipaddress.IPv6Network("2001::/32")
 # A host of nothing but numbers, dots and 0x is an address in one of its old forms, never a name.
 _NUMERIC: Final = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+))*\.?", re.IGNORECASE)
@@ -211,7 +212,7 @@ _KINDS: Final = (
 
 def _kind(address: Address) -> str:
     """What is wrong with an address in itself; empty where nothing is."""
-    if address in _NAT64:
+    if any(address in network for network in _OTHERS_DECIDE):
         return ""
     for attribute, words in _KINDS:
         if getattr(address, attribute):
