@@ -3,8 +3,8 @@
 python bench/answers.py SETS [--half test] [--each 150] [--write bench/results/answers.md]
 
 An answer counts where one of the set's answer strings stands in the quotes of its citations, of which there are at most
-three, and again where it stands in the first of them; a refusal counts as wrong. The ceiling is how often it stands in one
-of the eight passages that are found.
+three, and again where it stands in the first of them; a refusal counts as wrong. The ceiling is how often it stands in
+one of the eight passages that are found.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def main() -> None:
         f"# Extractive answers, half `{given.half}`",
         "",
         "| set | questions | answered | the answer is cited | in the first sentence | "
-        "ceiling: found in the first eight | cited where found | cited where found and answered | first sentence, median ms |",
+        "ceiling: found in the first eight | cited where found | cited where found and answered | "
+        "first sentence, median ms |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     shares: list[list[float]] = []
