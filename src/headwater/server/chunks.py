@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from headwater.attach import MANUAL_OF, MANUAL_URI
 from headwater.documents import INDEXED_WITH
 from headwater.errors import NotFound
 from headwater.server import reach, wire
@@ -21,13 +22,12 @@ from headwater.server.auth import Reader, Writer
 from headwater.server.by_hand import kept_aside, set_aside
 from headwater.server.promises import STOP_SECONDS, followed, promise, start
 from headwater.server.relabel import relabel
-from headwater.server.removal import MANUAL_OF, manual_of, remove_documents
+from headwater.server.removal import manual_of, remove_documents
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Dataset, Job
 from headwater.types import Chunk, Record
 
 router = APIRouter(prefix="/api/v1/datasets/{dataset_id}", tags=["chunks"], responses=wire.ERRORS)
-MANUAL_URI = "#manual-"
 
 
 class DocumentIds(wire.Body):
