@@ -112,12 +112,13 @@ def question_of(
     """What is asked: where it follows a conversation, with what it leaves unsaid and that says."""
     if not given.conversation_id:
         return question
+    reach.conversation(state, caller, given.conversation_id)
     seen = reach.view(state, caller)
     return seen.chats.completed(seen.query(question, where=where, options=options), given.conversation_id)
 
 
-def options_of(given: Asked, *, most_seconds: float) -> dict[str, Any]:
-    """The options of a query, by the names of the settings."""
+def options_of(state: State, given: Asked, *, most_seconds: float, where: Filter = ALL) -> dict[str, Any]:
+    """The options of a query, by the names of the settings; `where` is what it is asked about."""
     chosen: dict[str, Any] = {}
     for name, value in (given.options or {}).items():
         if name in _FIXED:
