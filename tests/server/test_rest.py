@@ -63,6 +63,25 @@ def test_pages_of_a_search_join_to_the_whole(client: httpx2.Client) -> None:
     assert len(ids) >= 2 and ids == [one["id"] for one in whole["chunks"]]
 
 
+def test_nothing_is_on_a_page_behind_the_first_so_many(client: httpx2.Client) -> None:
+    def page(number: int, **asked: Any) -> dict[str, Any]:
+        told = {"question": "leave 年假", "page": number, **asked}
+        found: dict[str, Any] = client.post("/api/v1/retrieval", json=told).json()["data"]
+        return found
+
+    assert page(1, page_size=1)["total"] >= 2
+    assert [len(page(number, page_size=1, top_n=1)["chunks"]) for number in (1, 2, 3)] == [1, 0, 0]
+    assert page(2, page_size=1, top_n=1)["total"] == page(1, page_size=1)["total"]
+
+
+def test_pages_without_a_size_are_as_long_as_the_options_say(client: httpx2.Client) -> None:
+    asked = {"question": "leave 年假", "options": {"top_n": 1}}
+    pages = [client.post("/api/v1/retrieval", json={**asked, "page": page}).json()["data"] for page in (1, 2)]
+    assert len({one["id"] for page in pages for one in page["chunks"]}) == 2
+    wrong = client.post("/api/v1/retrieval", json={**asked, "options": {"top_n": "x"}, "page": 2})
+    assert wrong.status_code == 400 and "retrieve.top_n must be of type int, got 'x'" in wrong.json()["message"]
+
+
 @pytest.mark.parametrize("names", [("kb_ids", "doc_ids"), ("dataset_ids", "document_ids")])
 def test_ids_have_two_names_and_mean_the_same(client: httpx2.Client, names: tuple[str, str]) -> None:
     dataset = dataset_of(client)

@@ -143,7 +143,7 @@ def options_of(state: State, given: Asked, *, most_seconds: float, where: Filter
         chosen["highlight"] = given.highlight
     if given.cross_languages:
         chosen["synonyms"] = True
-    chosen |= _paged(given, chosen)
+    chosen |= _paged(state, given, chosen, where)
     for name, most in LIMITS.items():
         value = chosen.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value > most:
@@ -153,12 +153,22 @@ def options_of(state: State, given: Asked, *, most_seconds: float, where: Filter
     return chosen
 
 
-def _paged(given: Asked, chosen: Mapping[str, Any]) -> dict[str, int]:
+def is_past(given: Asked) -> bool:
+    """Whether a request asks for a page behind the first `top_n`: there is nothing on it."""
+    if given.page_size is None or given.top_n is None:
+        return False
+    return (given.page - 1) * given.page_size >= given.top_n
+
+
+def _paged(state: State, given: Asked, chosen: Mapping[str, Any], where: Filter) -> dict[str, int]:
     """Which part of the ranking: a page of `page_size`, of the first `top_n` where both are said."""
     if given.page_size is None:
         size = given.top_n
         if size is None:
-            return {"offset": (given.page - 1) * int(chosen.get("top_n", 8))} if given.page > 1 else {}
+            if given.page == 1:
+                return {}
+            # As many as the settings say come back, which may be those of one collection.
+            size = state.kb.query("", where=where, options=chosen).options.top_n
         return {"top_n": size, "offset": (given.page - 1) * size}
     offset = (given.page - 1) * given.page_size
     size = given.page_size if given.top_n is None else min(given.page_size, given.top_n - offset)

@@ -60,12 +60,14 @@ async def say(state: Shared, caller: Reader, given: Said) -> Any:
 def prepared(state: State, caller: Caller, given: Said) -> Iterator[Event]:
     """The events of the next answer, none of which has happened yet. What is wrong with the request is raised here."""
     where = filter_of(state, caller, given, datasets=chosen_datasets(state, caller, given))
-    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
+    options = options_of(
+        state, given, where=where, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS)
+    )
     if given.llm:
         options["llm"] = given.llm
     seen = reach.view(state, caller)
     if given.conversation_id:
-        seen.conversations.get(given.conversation_id)  # refused before anything is streamed
+        reach.conversation(state, caller, given.conversation_id)  # refused before anything is streamed
     return seen.chat_stream(
         given.question,
         conversation=given.conversation_id or "",

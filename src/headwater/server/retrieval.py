@@ -1,6 +1,7 @@
 """Retrieval over HTTP: one question or several, every option, every stage's score."""
 
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from headwater.filters import Filter
 from headwater.server import logs, reach, wire
-from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of, question_of
+from headwater.server.asking import Asked, chosen_datasets, filter_of, is_past, options_of, question_of
 from headwater.server.auth import Caller, Reader
 from headwater.server.state import Shared, State
 from headwater.types import Hit, Query, Results
@@ -65,7 +66,7 @@ def retrieved(
     """What a search finds, as it goes over the wire."""
     chosen = chosen_datasets(state, caller, given)
     where = filter_of(state, caller, given, datasets=chosen)
-    options = options_of(given, most_seconds=state.settings.deadline_seconds)
+    options = options_of(state, given, where=where, most_seconds=state.settings.deadline_seconds)
     several = isinstance(given.question, list)
     questions: list[str] = given.question if isinstance(given.question, list) else [given.question]
     kb_ids = [one.id for one in chosen] if chosen is not None else []
@@ -74,7 +75,7 @@ def retrieved(
         question = question_of(state, caller, given, question=said, where=where, options=options)
         results = search(state, caller, question, where=where, options=options, archived=given.archived)
         note(state, results, caller=caller, kb_ids=kb_ids, request_id=request_id, remember=remember)
-        shown.append(shape(state, results))
+        shown.append(shape(state, replace(results, hits=()) if is_past(given) else results))
     if not several:
         return shown[0]
     return {"results": shown, "total": sum(one["total"] for one in shown), "chunks": [], "doc_aggs": []}

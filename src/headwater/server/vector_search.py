@@ -85,7 +85,7 @@ def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search,
     where = filter_of(state, caller, asked, datasets=[dataset])
     if given.filters is not None:
         where = conjoin(where, attributed.filter_of(given.filters))
-    options = options_of(asked, most_seconds=state.settings.deadline_seconds)
+    options = options_of(state, asked, most_seconds=state.settings.deadline_seconds)
     if given.rewrite_query is not None:
         options["rewrite"] = given.rewrite_query
     questions = [given.query] if isinstance(given.query, str) else given.query
