@@ -82,6 +82,37 @@ def test_pages_without_a_size_are_as_long_as_the_options_say(client: httpx2.Clie
     assert wrong.status_code == 400 and "retrieve.top_n must be of type int, got 'x'" in wrong.json()["message"]
 
 
+@pytest.mark.parametrize(
+    ("operator", "value", "years"),
+    [
+        ("=", "2024", {2024, "2024"}),
+        ("=", 2024, {2024}),
+        ("≠", "2024", {2022, 2026.5, None}),
+        (">", "2022", {2024, "2024", 2026.5}),
+        ("≤", "2024.0", {2022, 2024, "2024"}),
+        ("in", "2022, 2024", {2022, 2024, "2024"}),
+        ("in", ["2026.5"], {2026.5}),
+        ("not in", ["2022", "2026.5"], {2024, "2024", None}),
+        (">", "nan", set()),
+    ],
+)
+def test_a_number_in_a_condition_may_be_written_as_text(
+    client: httpx2.Client, settled: Any, operator: str, value: Any, years: set[Any]
+) -> None:
+    for year in (2022, 2024, "2024", 2026.5, None):
+        meta = {} if year is None else {"year": year}
+        told = {"uri": f"year-{year!r}", "text": f"A report of {year!r}.", "collection": "reports", "meta": meta}
+        job = client.post("/api/v1/ingest/text", json=told).json()["data"]
+        assert settled(client, job["id"])["state"] == "completed"
+    asked = {
+        "question": "report",
+        "collections": ["reports"],
+        "metadata_condition": {"conditions": [{"name": "year", "comparison_operator": operator, "value": value}]},
+    }
+    found = client.post("/api/v1/retrieval", json=asked).json()["data"]["chunks"]
+    assert {one["meta"].get("year") for one in found} == years and len(found) == len(years)
+
+
 @pytest.mark.parametrize("names", [("kb_ids", "doc_ids"), ("dataset_ids", "document_ids")])
 def test_ids_have_two_names_and_mean_the_same(client: httpx2.Client, names: tuple[str, str]) -> None:
     dataset = dataset_of(client)

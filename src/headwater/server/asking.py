@@ -1,5 +1,6 @@
 """A request's options, in our words and in RAGFlow's -> a query's text, filter and options."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -197,7 +198,8 @@ def _one(told: Mapping[str, Any]) -> Filter:
         return Not(Has(name)) if how == "empty" else Has(name)
     if how in ("in", "not in"):
         values = tuple(value) if isinstance(value, list) else tuple(part.strip() for part in str(value).split(","))
-        return In(name, values) if how == "in" else Not(In(name, values))
+        found_in = In(name, tuple(one for said in values for one in _meant(said)))
+        return found_in if how == "in" else Not(found_in)
     if how in ("contains", "not contains"):
         found = Contains(name, str(value))
         return Not(found) if how == "not contains" else found
@@ -207,7 +209,19 @@ def _one(told: Mapping[str, Any]) -> Filter:
         if not isinstance(value, str | int | float | bool):
             raise UsageError(f"a condition's value is a text, a number or true or false, got {value!r}")
         op: Any = _COMPARISONS.get(how) or _ORDERS[how]
-        return Compare(name, op, value)
+        every = [Compare(name, op, one) for one in _meant(value)]
+        return conjoin(*every) if op == "!=" else disjoin(*every)
     others = ("in", "not in", "contains", "not contains", "start with", "empty", "not empty")
     known = ", ".join([*_COMPARISONS, *_ORDERS, *others])
     raise UsageError(f"no comparison_operator {how!r}; there are: {known}")
+
+
+def _meant(value: str | int | float | bool) -> tuple[str | int | float | bool, ...]:
+    """What a value may stand for: these protocols write numbers as texts, and a property may be either."""
+    if not isinstance(value, str):
+        return (value,)
+    try:
+        number = float(value)
+    except ValueError:
+        return (value,)
+    return (value, int(number) if number.is_integer() else number) if math.isfinite(number) else (value,)
