@@ -113,6 +113,32 @@ def test_a_number_in_a_condition_may_be_written_as_text(
     assert {one["meta"].get("year") for one in found} == years and len(found) == len(years)
 
 
+def test_a_document_that_was_renamed_is_called_so_everywhere(client: httpx2.Client, settled: Any) -> None:
+    id = client.post("/api/v1/datasets", json={"name": "renamed"}).json()["data"]["id"]
+    path = f"/api/v1/datasets/{id}/documents"
+    files = [("file", ("first.md", b"# Tulips\n\nTulips are planted in October."))]
+    (sent,) = client.post(path, files=files).json()["data"]
+    settled(client, sent["job_id"])
+    assert client.put(f"{path}/{sent['id']}", json={"name": "second.md"}).status_code == 200
+    added = client.post(f"{path}/{sent['id']}/chunks", json={"content": "Tulips want sun."}).json()["data"]["chunk"]
+    assert added["document_name"] == added["docnm_kwd"] == "second.md"
+    found = client.post("/api/v1/retrieval", json={"question": "tulips October", "dataset_ids": [id]}).json()["data"]
+    whole = next(one for one in found["chunks"] if one["document_id"] == sent["id"])
+    assert {whole[name] for name in ("document_name", "docnm_kwd", "document_keyword")} == {"second.md"}
+    assert {"doc_id": sent["id"], "doc_name": "second.md", "count": 1} in found["doc_aggs"]
+    by_hand = next(one for one in found["chunks"] if one["document_id"] != sent["id"])
+    assert by_hand["document_name"] == "first.md"  # of the uri that it stands under
+    listed = client.get(f"{path}/{sent['id']}/chunks").json()["data"]
+    assert listed["doc"]["name"] == "second.md" and {one["docnm_kwd"] for one in listed["chunks"]} == {"second.md"}
+    store = client.post(f"/v1/vector_stores/{id}/search", json={"query": "tulips October"}).json()["data"]
+    assert {one["filename"] for one in store} == {"second.md"}
+    chat = client.post("/api/v1/chats", json={"name": "tulips", "dataset_ids": [id]}).json()["data"]["id"]
+    asked = {"question": "When are tulips planted?", "stream": False}
+    told = client.post(f"/api/v1/chats/{chat}/completions", json=asked).json()["data"]["reference"]
+    assert "second.md" in {one["document_name"] for one in told["chunks"]}
+    assert "second.md" in {one["doc_name"] for one in told["doc_aggs"]}
+
+
 @pytest.mark.parametrize("names", [("kb_ids", "doc_ids"), ("dataset_ids", "document_ids")])
 def test_ids_have_two_names_and_mean_the_same(client: httpx2.Client, names: tuple[str, str]) -> None:
     dataset = dataset_of(client)

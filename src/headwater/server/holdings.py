@@ -1,9 +1,9 @@
 """A dataset -> its documents and those that were promised to it, each with its original and its last job."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.attach import is_by_hand
+from headwater.attach import MANUAL_URI, is_by_hand
 from headwater.filters import In, conjoin, parse
 from headwater.server import reach, wire
 from headwater.server.state import State
@@ -26,6 +26,18 @@ class Holding:
     def state(self) -> str:
         """Where it stands."""
         return wire.state_of(self.record, self.job)
+
+
+def names(state: State, known: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """What documents are called whose uris and titles these are: as they were sent, or renamed since.
+
+    A passage that a person added is called as the document that it was added to.
+    """
+    files = state.ledger.originals.names(list(known))
+    return {
+        id: wire.named(uri.partition(MANUAL_URI)[0], title) if MANUAL_URI in uri or id not in files else files[id]
+        for id, (uri, title) in known.items()
+    }
 
 
 def holdings(state: State, dataset: Dataset, *, ids: Sequence[str] | None = None, where: str = "") -> list[Holding]:

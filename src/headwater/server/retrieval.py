@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from headwater.filters import Filter
-from headwater.server import logs, reach, wire
+from headwater.server import holdings, logs, reach, wire
 from headwater.server.asking import Asked, chosen_datasets, filter_of, is_past, options_of, question_of
 from headwater.server.auth import Caller, Reader
 from headwater.server.state import Shared, State
@@ -144,10 +144,9 @@ def shape(state: State, results: Results) -> dict[str, Any]:
     """Results with the ids of their datasets and the names of their documents."""
     pairs = {(hit.record.owner, hit.record.collection) for hit in results}
     ids = {(owner, name): state.ledger.datasets.ensure(owner, name).id for owner, name in pairs}
-    names = {hit.document_id: wire.name_of(hit.record) for hit in results}
-    others = [id for id in results.document_counts if id not in names]
-    names |= {id: wire.named(uri, title) for id, (uri, title) in state.names(others).items()}
-    return wire.results_shape(results, ids=ids, names=names)
+    known = {hit.document_id: (hit.uri, hit.title) for hit in results}
+    known |= state.names([id for id in results.document_counts if id not in known])
+    return wire.results_shape(results, ids=ids, names=holdings.names(state, known))
 
 
 def _moved(hits: tuple[Hit, ...]) -> int:

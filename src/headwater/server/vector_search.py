@@ -1,5 +1,6 @@
 """A search of a vector store, in OpenAI's words -> the passages of its dataset, with scores from 0 to 1."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -8,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.filters import conjoin
 from headwater.server import attributes as attributed
-from headwater.server import reach, store_files, wire
+from headwater.server import holdings, reach, store_files, wire
 from headwater.server.asking import Asked, filter_of, options_of
 from headwater.server.auth import Caller, Reader
 from headwater.server.openai import ERRORS
@@ -95,10 +96,11 @@ def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search,
         note(state, every[-1], caller=caller, kb_ids=[dataset.id], request_id=request_id)
     scored = [one for one in _together(every) if one[1] >= ranking.score_threshold][: given.max_num_results]
     files = store_files.belonging(state, [hit.record for hit, _ in scored])
+    names = holdings.names(state, {whole.id: (whole.uri, whole.title) for _, whole in files.values()})
     return {
         "object": "vector_store.search_results.page",
         "search_query": questions,
-        "data": [_shape(hit, score, files[hit.document_id]) for hit, score in scored],
+        "data": [_shape(hit, score, files[hit.document_id], names) for hit, score in scored],
         "has_more": False,
         "next_page": None,
         "corrected": {typed: meant for results in every for typed, meant in results.corrected.items()},
@@ -120,11 +122,11 @@ def _together(every: list[Results]) -> list[tuple[Hit, float]]:
     return found
 
 
-def _shape(hit: Hit, score: float, file: tuple[str, Record]) -> dict[str, Any]:
+def _shape(hit: Hit, score: float, file: tuple[str, Record], names: Mapping[str, str]) -> dict[str, Any]:
     record, (file_id, whole) = hit.record, file
     return {
         "file_id": file_id,
-        "filename": wire.name_of(whole),
+        "filename": names[whole.id],
         "score": score,
         "attributes": attributed.shown(whole.meta, sent=file_id != whole.id),
         "content": [{"type": "text", "text": hit.chunk.text}],
