@@ -28,6 +28,9 @@ LIMITS: Mapping[str, float] = {
     "deadline_seconds": 300,
 }
 _FIXED = ("cache_size",)  # the server's business
+# Of the time of a request, for its searches: what they have found by then is still to be put together and sent.
+SEARCHING = 0.8
+LEAST_SECONDS = 0.001  # that the settings let a search have
 Id = Annotated[str, Field(max_length=200)]
 # In RAGFlow's words and in Dify's.
 _COMPARISONS: Mapping[str, str] = {
@@ -149,9 +152,16 @@ def options_of(state: State, given: Asked, *, most_seconds: float, where: Filter
         value = chosen.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value > most:
             raise UsageError(f"{name} may be at most {most:g}, got {value!r}")
-    if isinstance(chosen.get("deadline_seconds"), int | float):
-        chosen["deadline_seconds"] = min(float(chosen["deadline_seconds"]), most_seconds)
-    return chosen
+    return within(state, chosen, most_seconds * SEARCHING)
+
+
+def within(state: State, options: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The same options for a search that has so many seconds at most, and then answers with what it has."""
+    usual = options.get("deadline_seconds", state.kb.options.deadline_seconds)
+    # Whole seconds where there are some: a cache knows the same search again.
+    most = max(float(math.floor(seconds)) or seconds, LEAST_SECONDS)
+    is_longer = isinstance(usual, int | float) and usual > most
+    return {**options, "deadline_seconds": most} if is_longer else dict(options)
 
 
 def is_past(given: Asked) -> bool:

@@ -17,7 +17,7 @@ from headwater.errors import HeadwaterError, NotFound, UsageError
 from headwater.filters import ALL
 from headwater.server import reach, retrieval
 from headwater.server.answers import remember
-from headwater.server.asking import Scoped, chosen_datasets, filter_of
+from headwater.server.asking import SEARCHING, Scoped, chosen_datasets, filter_of, within
 from headwater.server.auth import Caller, Forbidden
 from headwater.server.ingest import Page, Text, ingest_text, ingest_url
 from headwater.server.state import State
@@ -74,7 +74,8 @@ def server_of(state: Callable[[], State], who: Who) -> MCPServer[Any]:
         now, id = state(), _request_id(context)
 
         def work(caller: Caller, _: KnowledgeBase) -> Results:
-            results = retrieval.search(now, caller, query, where=ALL, options={"top_n": MAX_RESULTS})
+            options = within(now, {"top_n": MAX_RESULTS}, now.settings.deadline_seconds * SEARCHING)
+            results = retrieval.search(now, caller, query, where=ALL, options=options)
             retrieval.note(now, results, caller=caller, kb_ids=[], request_id=id)
             return results
 

@@ -1,5 +1,6 @@
 """A search of a vector store, in OpenAI's words -> the passages of its dataset, with scores from 0 to 1."""
 
+import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -10,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.filters import conjoin
 from headwater.server import attributes as attributed
 from headwater.server import holdings, reach, store_files, wire
-from headwater.server.asking import Asked, filter_of, options_of
+from headwater.server.asking import SEARCHING, Asked, filter_of, options_of, within
 from headwater.server.auth import Caller, Reader
 from headwater.server.openai import ERRORS
-from headwater.server.retrieval import MAX_QUESTIONS, Question, note, search
+from headwater.server.retrieval import MAX_QUESTIONS, NO_TIME, Question, note, search
 from headwater.server.similarity import similarities
 from headwater.server.state import Shared, State
 from headwater.types import Hit, Record, Results
@@ -74,6 +75,7 @@ async def search_store(
 
 
 def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search, request_id: str) -> dict[str, Any]:
+    until = time.monotonic() + state.settings.deadline_seconds * SEARCHING
     dataset = reach.dataset(state, caller, vector_store_id)
     ranking = given.ranking_options or Ranking()
     asked = Asked(
@@ -91,7 +93,13 @@ def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search,
         options["rewrite"] = given.rewrite_query
     questions = [given.query] if isinstance(given.query, str) else given.query
     every: list[Results] = []
+    late: set[str] = set()
     for question in dict.fromkeys(questions):
+        left = until - time.monotonic()
+        if every and left <= 0:
+            late.add(NO_TIME)
+            break
+        options = within(state, options, left)
         every.append(search(state, caller, question, where=where, options=options, archived=given.archived))
         note(state, every[-1], caller=caller, kb_ids=[dataset.id], request_id=request_id)
     scored = [one for one in _together(every) if one[1] >= ranking.score_threshold][: given.max_num_results]
@@ -104,7 +112,7 @@ def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search,
         "has_more": False,
         "next_page": None,
         "corrected": {typed: meant for results in every for typed, meant in results.corrected.items()},
-        "degraded": sorted({told for results in every for told in results.degraded}),
+        "degraded": sorted(late.union(*(results.degraded for results in every))),
     }
 
 
