@@ -63,6 +63,23 @@ def test_pages_of_a_search_join_to_the_whole(client: httpx2.Client) -> None:
     assert len(ids) >= 2 and ids == [one["id"] for one in whole["chunks"]]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"question": "请假"}'.encode("gbk"), "the body is JSON in UTF-8, got the byte 0xc7 at 14; send it in UTF-8"),
+        (b"[" * 200_000, "the body is JSON that is nested too deep; make it flatter"),
+        (
+            b'{"question": "x", "top_n": ' + b"9" * 6000 + b"}",
+            "the body is no JSON that can be read: Exceeds the limit",
+        ),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_told_why(client: httpx2.Client, body: bytes, said: str) -> None:
+    answer = client.post("/api/v1/retrieval", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]) == (400, "ARGUMENT_ERROR")
+    assert said in answer.json()["message"]
+
+
 def test_nothing_is_on_a_page_behind_the_first_so_many(client: httpx2.Client) -> None:
     def page(number: int, **asked: Any) -> dict[str, Any]:
         told = {"question": "leave 年假", "page": number, **asked}
