@@ -145,6 +145,7 @@ def test_a_document_that_was_renamed_is_called_so_everywhere(client: httpx2.Clie
     assert {"doc_id": sent["id"], "doc_name": "second.md", "count": 1} in found["doc_aggs"]
     by_hand = next(one for one in found["chunks"] if one["document_id"] != sent["id"])
     assert by_hand["document_name"] == "first.md"  # of the uri that it stands under
+    assert client.get(f"{path}/{sent['id']}/text").json()["data"]["name"] == "second.md"
     listed = client.get(f"{path}/{sent['id']}/chunks").json()["data"]
     assert listed["doc"]["name"] == "second.md" and {one["docnm_kwd"] for one in listed["chunks"]} == {"second.md"}
     store = client.post(f"/v1/vector_stores/{id}/search", json={"query": "tulips October"}).json()["data"]
