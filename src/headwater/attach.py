@@ -14,10 +14,13 @@ from typing import Final
 from headwater.errors import SourceError
 from headwater.filters import Compare, conjoin
 from headwater.protocols import Catalog
-from headwater.types import Change, Document, Record
+from headwater.types import Change, Document, Meta, Record
 
 PART_OF: Final = "part_of"
 JOINT: Final = "#"
+# In the meta of a passage that a person added to a document over the API: the id of that document.
+MANUAL_OF: Final = "manual_of"
+MANUAL_URI: Final = "#manual-"  # stands in its uri, behind that of the document
 # Where a record says how many it has, so that nothing has to be looked for in documents that have none.
 COUNT: Final = "attachments"
 # A mail in a mail in a mail: nobody's is deeper, and what is made to be has no end.
@@ -82,6 +85,16 @@ def whole_of(change: Change) -> str:
     return str(change.labels.meta.get(PART_OF, ""))
 
 
+def is_part(uri: str, meta: Meta) -> bool:
+    """Whether a document came inside another. One that only says so in words of its own stands alone."""
+    return PART_OF in meta and uri.startswith(f"{meta[PART_OF]}{JOINT}")
+
+
+def is_by_hand(uri: str, meta: Meta) -> bool:
+    """Whether a document is a passage that a person added to another; its own words do not make it one."""
+    return MANUAL_OF in meta and MANUAL_URI in uri
+
+
 def parts_of(catalog: Catalog, record: Record) -> list[Record]:
     """The documents that came inside one, by uri."""
     if not record.coverage.get(COUNT):
@@ -91,7 +104,7 @@ def parts_of(catalog: Catalog, record: Record) -> list[Record]:
         Compare("collection", "=", record.collection),
         Compare(PART_OF, "=", record.uri),
     )
-    return [part for part in catalog.records(where) if part.meta.get(PART_OF) == record.uri]
+    return [part for part in catalog.records(where) if is_part(part.uri, part.meta)]
 
 
 def with_parts(catalog: Catalog, records: Iterable[Record]) -> Iterator[Record]:

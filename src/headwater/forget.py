@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.attach import with_parts
+from headwater.attach import MANUAL_OF, is_by_hand, with_parts
 from headwater.errors import HomeLocked, UsageError
 from headwater.filters import ALL, Compare, conjoin
 from headwater.home import CONVERSATIONS_FILE, NOTES_FILE, Home
@@ -24,9 +24,6 @@ from headwater.storage.subscriptions import FILE_NAME as SUBSCRIPTIONS_FILE
 from headwater.storage.subscriptions import Subscriptions
 from headwater.stores import scrub as scrub_catalog
 from headwater.types import Record, indexed_count
-
-# In the meta of a passage that a person added to a document over the API: the id of that document.
-MANUAL_OF = "manual_of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +61,8 @@ def _all_of(home: Home, record: Record) -> list[Record]:
     """A document, what came inside it, and what people added to it."""
     own = conjoin(Compare("owner", "=", record.owner), Compare("collection", "=", record.collection))
     whole = list(with_parts(home.catalog, [record]))
-    added = [one for part in whole for one in home.catalog.records(conjoin(own, Compare(MANUAL_OF, "=", part.id)))]
-    return [*whole, *added]
+    said = [one for part in whole for one in home.catalog.records(conjoin(own, Compare(MANUAL_OF, "=", part.id)))]
+    return [*whole, *(one for one in said if is_by_hand(one.uri, one.meta))]
 
 
 def _drop_others(home: Home) -> int:

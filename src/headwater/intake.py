@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
-from headwater.attach import JOINT, PART_OF, removal, with_parts
+from headwater.attach import JOINT, is_part, removal, with_parts
 from headwater.errors import HomeLocked, UsageError
 from headwater.filters import Compare, conjoin
 from headwater.indexer import Indexer, Progress, stamped
@@ -275,7 +275,7 @@ class Intake:
         if JOINT not in uri:
             return False
         record = self.catalog.record(known.id)
-        return record is not None and PART_OF in record.meta
+        return record is not None and is_part(uri, record.meta)
 
 
 def _check_collection(name: str) -> None:

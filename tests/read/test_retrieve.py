@@ -12,6 +12,7 @@ from headwater.errors import BackendError, UsageError
 from headwater.filters import NOTHING, Compare, Filter, parse
 from headwater.highlight import MAX_SNIPPETS, SNIPPET_CHARS, Terms, snippets
 from headwater.retrieve import Hybrid
+from headwater.stages._under_way import MAX_ALONE
 from headwater.types import Options, Query, Results, Scored
 
 
@@ -177,6 +178,25 @@ def test_a_leg_past_the_deadline_is_dropped_and_named(filled: Any) -> None:
     assert took < 4
     assert results.fallback_reason == "semantic_failed_fallback_to_keyword"
     assert "no result within 0.1 s" in results.degraded[0]
+
+
+def test_a_deadline_holds_while_every_thread_waits_for_a_model(filled: Any) -> None:
+    release = threading.Event()
+    waits = Changed(filled.embedder, "embed", lambda: release.wait(30) and None)
+    parts = filled.parts(embedder=waits)
+    taken = MAX_ALONE + 2  # those of the pool, and all beside it
+    began = time.perf_counter()
+    try:
+        found = [filled.search("pump", parts=parts, deadline_seconds=0.05) for _ in range(taken + 1)]
+        took = time.perf_counter() - began
+    finally:
+        release.set()
+    assert took < 25
+    assert all(uris(results) == ["pump.md"] for results in found)
+    assert all(any("no result within 0.05 s" in told for told in results.degraded) for results in found)
+    end = time.perf_counter() + 60
+    while (again := filled.search("pump", parts=parts, deadline_seconds=10)).degraded:  # the places are free again
+        assert time.perf_counter() < end, again.degraded
 
 
 def test_a_full_pool_does_not_stop_a_query(filled: Any) -> None:

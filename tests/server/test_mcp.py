@@ -114,6 +114,28 @@ async def add_and_find(client: Client) -> None:
     assert "not both" in await refused(client, "add", text="a", url="https://example.org/")
 
 
+async def add_two_that_begin_alike(client: Client) -> None:
+    """Texts without a title: each is kept, called by its first line, and the same again is the same document."""
+    head = "# Minutes of the weekly meeting of the committee for the maintenance of the upper and the lower weir\n\n"
+    texts = [f"{head}The {what} was mended." for what in ("sluice", "turbine")]
+    made = [await call(client, "add", text=text, collection="minutes") for text in (*texts, texts[0])]
+    ids = [one["document_id"] for one in made]
+    assert len(set(ids)) == 2 and ids[0] == ids[2]
+    end = time.monotonic() + 60
+    for what, id in zip(("sluice", "turbine"), ids, strict=False):
+        while True:
+            found = (await call(client, "search", query=f"the {what} was mended"))["results"]
+            if mine := [one for one in found if one["document_id"] == id]:
+                break
+            assert time.monotonic() < end, found
+            await asyncio.sleep(0.1)
+        assert what in mine[0]["text"] and mine[0]["title"] == head.strip("# \n")[:80] == made[0]["title"]
+
+
+def test_texts_that_begin_alike(server: Running, keys: dict[str, str]) -> None:
+    over_http(server, keys["anna"], add_two_that_begin_alike)
+
+
 def test_search_and_fetch_over_http(server: Running, keys: dict[str, str]) -> None:
     over_http(server, keys["anna"], search_and_fetch)
 

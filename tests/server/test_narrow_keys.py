@@ -56,6 +56,68 @@ def test_a_refusal_that_is_looked_at_again_shows_the_passages_of_its_collections
     assert all(one["span"] == hit["span"] for one, hit in zip(seen["wide"], told["hits"], strict=True))
 
 
+def test_a_conversation_about_other_collections_is_not_there(clients: dict[str, httpx2.Client]) -> None:
+    wide, narrow = clients["wide"], clients["narrow"]
+    asked = {"question": f"Where does the {SECRET} sleep?", "collections": ["closed"]}
+    id = wide.post("/api/v1/conversations", json=asked).json()["data"]["conversation_id"]
+    goes_on = {"question": "And where does it wake up?", "conversation_id": id}
+    answers = [
+        narrow.get(f"/api/v1/conversations/{id}"),
+        narrow.post("/api/v1/conversations", json=goes_on),
+        narrow.post("/api/v1/conversations", json={**goes_on, "stream": True}),
+        narrow.post("/api/v1/retrieval", json=goes_on),
+        narrow.post("/api/v1/ask", json=goes_on),
+        narrow.get(f"/api/v1/chats/{id}"),
+        narrow.get(f"/api/v1/chats/{id}/sessions"),
+        narrow.post(f"/api/v1/chats/{id}/completions", json={"question": "And where?", "stream": False}),
+        narrow.put(f"/api/v1/conversations/{id}", json={"title": "Mine"}),
+        narrow.delete(f"/api/v1/conversations/{id}"),
+    ]
+    assert [answer.status_code for answer in answers] == [404] * len(answers)
+    assert SECRET not in "".join(answer.text for answer in answers)
+    kept = wide.get(f"/api/v1/conversations/{id}").json()["data"]
+    assert len(kept["turns"]) == 2 and SECRET in kept["title"]
+
+
+def test_sessions_about_other_collections_go_with_their_chat_and_are_not_listed(
+    clients: dict[str, httpx2.Client],
+) -> None:
+    wide, narrow = clients["wide"], clients["narrow"]
+    ids = {one["name"]: one["id"] for one in wide.get("/api/v1/datasets").json()["data"]}
+    chat = wide.post("/api/v1/chats", json={"name": "pumps", "dataset_ids": [ids["open"]]}).json()["data"]["id"]
+    said = {"question": f"Where does the {SECRET} sleep?", "dataset_ids": [ids["closed"]], "stream": False}
+    assert SECRET in wide.post(f"/api/v1/chats/{chat}/completions", json=said).text
+    told = {"question": "What does the pump move?", "stream": False}
+    session = narrow.post(f"/api/v1/chats/{chat}/completions", json=told).json()["data"]["session_id"]
+    assert len(wide.get(f"/api/v1/chats/{chat}/sessions").json()["data"]) == 2
+    assert [one["id"] for one in narrow.get(f"/api/v1/chats/{chat}/sessions").json()["data"]] == [session]
+    before = len(wide.get("/api/v1/conversations", params={"page_size": 1000}).json()["data"]["conversations"])
+    assert narrow.delete(f"/api/v1/chats/{chat}").status_code == 200
+    after = len(wide.get("/api/v1/conversations", params={"page_size": 1000}).json()["data"]["conversations"])
+    assert before - after == 2
+
+
+def test_a_conversation_stays_with_the_key_whose_document_is_gone(
+    clients: dict[str, httpx2.Client], settled: Any
+) -> None:
+    wide, narrow = clients["wide"], clients["narrow"]
+    made = {}
+    for collection, text in (("open", "The gauge reads seven."), ("closed", "The dial reads eleven.")):
+        told = {"uri": f"short-{collection}", "text": text, "collection": collection}
+        job = wide.post("/api/v1/ingest/text", json=told).json()["data"]
+        settled(wide, job["id"])
+        asked = {"question": "What does the gauge or the dial read?", "collections": [collection]}
+        made[collection] = wide.post("/api/v1/conversations", json=asked).json()["data"]
+        assert made[collection]["citations"]
+        ids = {one["name"]: one["id"] for one in wide.get("/api/v1/datasets").json()["data"]}
+        path = f"/api/v1/datasets/{ids[collection]}/documents"
+        assert wide.request("DELETE", path, json={"ids": [job["document_id"]]}).status_code == 200
+    seen = {name: narrow.get(f"/api/v1/conversations/{one['conversation_id']}") for name, one in made.items()}
+    assert {name: answer.status_code for name, answer in seen.items()} == {"open": 200, "closed": 404}
+    for one in made.values():
+        assert wide.delete(f"/api/v1/conversations/{one['conversation_id']}").status_code == 200
+
+
 def test_vector_stores_and_files_are_those_of_its_collections(clients: dict[str, httpx2.Client]) -> None:
     wide, narrow = clients["wide"], clients["narrow"]
     stores = {one["name"]: one["id"] for one in wide.get("/v1/vector_stores").json()["data"]}

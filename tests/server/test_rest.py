@@ -63,6 +63,100 @@ def test_pages_of_a_search_join_to_the_whole(client: httpx2.Client) -> None:
     assert len(ids) >= 2 and ids == [one["id"] for one in whole["chunks"]]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"question": "请假"}'.encode("gbk"), "the body is JSON in UTF-8, got the byte 0xc7 at 14; send it in UTF-8"),
+        (b"[" * 200_000, "the body is JSON that is nested too deep; make it flatter"),
+        (
+            b'{"question": "x", "top_n": ' + b"9" * 6000 + b"}",
+            "the body is no JSON that can be read: Exceeds the limit",
+        ),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_told_why(client: httpx2.Client, body: bytes, said: str) -> None:
+    answer = client.post("/api/v1/retrieval", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]) == (400, "ARGUMENT_ERROR")
+    assert said in answer.json()["message"]
+
+
+def test_nothing_is_on_a_page_behind_the_first_so_many(client: httpx2.Client) -> None:
+    def page(number: int, **asked: Any) -> dict[str, Any]:
+        told = {"question": "leave 年假", "page": number, **asked}
+        found: dict[str, Any] = client.post("/api/v1/retrieval", json=told).json()["data"]
+        return found
+
+    assert page(1, page_size=1)["total"] >= 2
+    assert [len(page(number, page_size=1, top_n=1)["chunks"]) for number in (1, 2, 3)] == [1, 0, 0]
+    assert page(2, page_size=1, top_n=1)["total"] == page(1, page_size=1)["total"]
+
+
+def test_pages_without_a_size_are_as_long_as_the_options_say(client: httpx2.Client) -> None:
+    asked = {"question": "leave 年假", "options": {"top_n": 1}}
+    pages = [client.post("/api/v1/retrieval", json={**asked, "page": page}).json()["data"] for page in (1, 2)]
+    assert len({one["id"] for page in pages for one in page["chunks"]}) == 2
+    wrong = client.post("/api/v1/retrieval", json={**asked, "options": {"top_n": "x"}, "page": 2})
+    assert wrong.status_code == 400 and "retrieve.top_n must be of type int, got 'x'" in wrong.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "years"),
+    [
+        ("=", "2024", {2024, "2024"}),
+        ("=", 2024, {2024}),
+        ("≠", "2024", {2022, 2026.5, None}),
+        (">", "2022", {2024, "2024", 2026.5}),
+        ("≤", "2024.0", {2022, 2024, "2024"}),
+        ("in", "2022, 2024", {2022, 2024, "2024"}),
+        ("in", ["2026.5"], {2026.5}),
+        ("not in", ["2022", "2026.5"], {2024, "2024", None}),
+        (">", "nan", set()),
+    ],
+)
+def test_a_number_in_a_condition_may_be_written_as_text(
+    client: httpx2.Client, settled: Any, operator: str, value: Any, years: set[Any]
+) -> None:
+    for year in (2022, 2024, "2024", 2026.5, None):
+        meta = {} if year is None else {"year": year}
+        told = {"uri": f"year-{year!r}", "text": f"A report of {year!r}.", "collection": "reports", "meta": meta}
+        job = client.post("/api/v1/ingest/text", json=told).json()["data"]
+        assert settled(client, job["id"])["state"] == "completed"
+    asked = {
+        "question": "report",
+        "collections": ["reports"],
+        "metadata_condition": {"conditions": [{"name": "year", "comparison_operator": operator, "value": value}]},
+    }
+    found = client.post("/api/v1/retrieval", json=asked).json()["data"]["chunks"]
+    assert {one["meta"].get("year") for one in found} == years and len(found) == len(years)
+
+
+def test_a_document_that_was_renamed_is_called_so_everywhere(client: httpx2.Client, settled: Any) -> None:
+    id = client.post("/api/v1/datasets", json={"name": "renamed"}).json()["data"]["id"]
+    path = f"/api/v1/datasets/{id}/documents"
+    files = [("file", ("first.md", b"# Tulips\n\nTulips are planted in October."))]
+    (sent,) = client.post(path, files=files).json()["data"]
+    settled(client, sent["job_id"])
+    assert client.put(f"{path}/{sent['id']}", json={"name": "second.md"}).status_code == 200
+    added = client.post(f"{path}/{sent['id']}/chunks", json={"content": "Tulips want sun."}).json()["data"]["chunk"]
+    assert added["document_name"] == added["docnm_kwd"] == "second.md"
+    found = client.post("/api/v1/retrieval", json={"question": "tulips October", "dataset_ids": [id]}).json()["data"]
+    whole = next(one for one in found["chunks"] if one["document_id"] == sent["id"])
+    assert {whole[name] for name in ("document_name", "docnm_kwd", "document_keyword")} == {"second.md"}
+    assert {"doc_id": sent["id"], "doc_name": "second.md", "count": 1} in found["doc_aggs"]
+    by_hand = next(one for one in found["chunks"] if one["document_id"] != sent["id"])
+    assert by_hand["document_name"] == "first.md"  # of the uri that it stands under
+    assert client.get(f"{path}/{sent['id']}/text").json()["data"]["name"] == "second.md"
+    listed = client.get(f"{path}/{sent['id']}/chunks").json()["data"]
+    assert listed["doc"]["name"] == "second.md" and {one["docnm_kwd"] for one in listed["chunks"]} == {"second.md"}
+    store = client.post(f"/v1/vector_stores/{id}/search", json={"query": "tulips October"}).json()["data"]
+    assert {one["filename"] for one in store} == {"second.md"}
+    chat = client.post("/api/v1/chats", json={"name": "tulips", "dataset_ids": [id]}).json()["data"]["id"]
+    asked = {"question": "When are tulips planted?", "stream": False}
+    told = client.post(f"/api/v1/chats/{chat}/completions", json=asked).json()["data"]["reference"]
+    assert "second.md" in {one["document_name"] for one in told["chunks"]}
+    assert "second.md" in {one["doc_name"] for one in told["doc_aggs"]}
+
+
 @pytest.mark.parametrize("names", [("kb_ids", "doc_ids"), ("dataset_ids", "document_ids")])
 def test_ids_have_two_names_and_mean_the_same(client: httpx2.Client, names: tuple[str, str]) -> None:
     dataset = dataset_of(client)

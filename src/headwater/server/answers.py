@@ -75,7 +75,9 @@ def prepared(state: State, caller: Caller, given: Ask) -> Iterator[Event]:
     """The events of an answer, none of which has happened yet."""
     chosen = chosen_datasets(state, caller, given)
     where = filter_of(state, caller, given, datasets=chosen)
-    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
+    options = options_of(
+        state, given, where=where, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS)
+    )
     for name in ("template", "llm", "reflect"):
         if (value := getattr(given, name)) is not None:
             options[name] = value

@@ -215,7 +215,8 @@ def _answer_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
         name = _STATUS_NAMES.get(error.status_code, "ARGUMENT_ERROR")
         _count(request, name)
-        answer = wire.failed(wire.Fault(error.status_code, name), str(error.detail), path=request.url.path)
+        told = _unread(error.__cause__) if error.status_code == 400 else ""
+        answer = wire.failed(wire.Fault(error.status_code, name), told or str(error.detail), path=request.url.path)
         answer.headers.update(error.headers or {})
         return answer
 
@@ -226,6 +227,16 @@ def _answer_errors(app: FastAPI) -> None:
         _count(request, "SERVER_ERROR")
         message = f"something went wrong that nobody foresaw; the log says more under the request id {id}"
         return wire.failed(wire.Fault(500, "SERVER_ERROR"), message, path=request.url.path)
+
+
+def _unread(cause: BaseException | None) -> str:
+    """Why a body could not be read at all; nothing where that was not it."""
+    if isinstance(cause, UnicodeDecodeError):
+        wrong = cause.object[cause.start]
+        return f"the body is JSON in UTF-8, got the byte 0x{wrong:02x} at {cause.start}; send it in UTF-8"
+    if isinstance(cause, RecursionError):
+        return "the body is JSON that is nested too deep; make it flatter"
+    return f"the body is no JSON that can be read: {cause}" if isinstance(cause, ValueError) else ""
 
 
 def _told(one: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """A request's options, in our words and in RAGFlow's -> a query's text, filter and options."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -27,6 +28,9 @@ LIMITS: Mapping[str, float] = {
     "deadline_seconds": 300,
 }
 _FIXED = ("cache_size",)  # the server's business
+# Of the time of a request, for its searches: what they have found by then is still to be put together and sent.
+SEARCHING = 0.8
+LEAST_SECONDS = 0.001  # that the settings let a search have
 Id = Annotated[str, Field(max_length=200)]
 # In RAGFlow's words and in Dify's.
 _COMPARISONS: Mapping[str, str] = {
@@ -112,12 +116,13 @@ def question_of(
     """What is asked: where it follows a conversation, with what it leaves unsaid and that says."""
     if not given.conversation_id:
         return question
+    reach.conversation(state, caller, given.conversation_id)
     seen = reach.view(state, caller)
     return seen.chats.completed(seen.query(question, where=where, options=options), given.conversation_id)
 
 
-def options_of(given: Asked, *, most_seconds: float) -> dict[str, Any]:
-    """The options of a query, by the names of the settings."""
+def options_of(state: State, given: Asked, *, most_seconds: float, where: Filter = ALL) -> dict[str, Any]:
+    """The options of a query, by the names of the settings; `where` is what it is asked about."""
     chosen: dict[str, Any] = {}
     for name, value in (given.options or {}).items():
         if name in _FIXED:
@@ -142,22 +147,39 @@ def options_of(given: Asked, *, most_seconds: float) -> dict[str, Any]:
         chosen["highlight"] = given.highlight
     if given.cross_languages:
         chosen["synonyms"] = True
-    chosen |= _paged(given, chosen)
+    chosen |= _paged(state, given, chosen, where)
     for name, most in LIMITS.items():
         value = chosen.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value > most:
             raise UsageError(f"{name} may be at most {most:g}, got {value!r}")
-    if isinstance(chosen.get("deadline_seconds"), int | float):
-        chosen["deadline_seconds"] = min(float(chosen["deadline_seconds"]), most_seconds)
-    return chosen
+    return within(state, chosen, most_seconds * SEARCHING)
 
 
-def _paged(given: Asked, chosen: Mapping[str, Any]) -> dict[str, int]:
+def within(state: State, options: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The same options for a search that has so many seconds at most, and then answers with what it has."""
+    usual = options.get("deadline_seconds", state.kb.options.deadline_seconds)
+    # Whole seconds where there are some: a cache knows the same search again.
+    most = max(float(math.floor(seconds)) or seconds, LEAST_SECONDS)
+    is_longer = isinstance(usual, int | float) and usual > most
+    return {**options, "deadline_seconds": most} if is_longer else dict(options)
+
+
+def is_past(given: Asked) -> bool:
+    """Whether a request asks for a page behind the first `top_n`: there is nothing on it."""
+    if given.page_size is None or given.top_n is None:
+        return False
+    return (given.page - 1) * given.page_size >= given.top_n
+
+
+def _paged(state: State, given: Asked, chosen: Mapping[str, Any], where: Filter) -> dict[str, int]:
     """Which part of the ranking: a page of `page_size`, of the first `top_n` where both are said."""
     if given.page_size is None:
         size = given.top_n
         if size is None:
-            return {"offset": (given.page - 1) * int(chosen.get("top_n", 8))} if given.page > 1 else {}
+            if given.page == 1:
+                return {}
+            # As many as the settings say come back, which may be those of one collection.
+            size = state.kb.query("", where=where, options=chosen).options.top_n
         return {"top_n": size, "offset": (given.page - 1) * size}
     offset = (given.page - 1) * given.page_size
     size = given.page_size if given.top_n is None else min(given.page_size, given.top_n - offset)
@@ -186,7 +208,8 @@ def _one(told: Mapping[str, Any]) -> Filter:
         return Not(Has(name)) if how == "empty" else Has(name)
     if how in ("in", "not in"):
         values = tuple(value) if isinstance(value, list) else tuple(part.strip() for part in str(value).split(","))
-        return In(name, values) if how == "in" else Not(In(name, values))
+        found_in = In(name, tuple(one for said in values for one in _meant(said)))
+        return found_in if how == "in" else Not(found_in)
     if how in ("contains", "not contains"):
         found = Contains(name, str(value))
         return Not(found) if how == "not contains" else found
@@ -196,7 +219,19 @@ def _one(told: Mapping[str, Any]) -> Filter:
         if not isinstance(value, str | int | float | bool):
             raise UsageError(f"a condition's value is a text, a number or true or false, got {value!r}")
         op: Any = _COMPARISONS.get(how) or _ORDERS[how]
-        return Compare(name, op, value)
+        every = [Compare(name, op, one) for one in _meant(value)]
+        return conjoin(*every) if op == "!=" else disjoin(*every)
     others = ("in", "not in", "contains", "not contains", "start with", "empty", "not empty")
     known = ", ".join([*_COMPARISONS, *_ORDERS, *others])
     raise UsageError(f"no comparison_operator {how!r}; there are: {known}")
+
+
+def _meant(value: str | int | float | bool) -> tuple[str | int | float | bool, ...]:
+    """What a value may stand for: these protocols write numbers as texts, and a property may be either."""
+    if not isinstance(value, str):
+        return (value,)
+    try:
+        number = float(value)
+    except ValueError:
+        return (value,)
+    return (value, int(number) if number.is_integer() else number) if math.isfinite(number) else (value,)

@@ -10,12 +10,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt
 
-from headwater.attach import COUNT, PART_OF
+from headwater.attach import COUNT, MANUAL_OF, PART_OF
 from headwater.documents import INDEXED_WITH
 from headwater.errors import FilterError, UsageError
 from headwater.filters import ALIASES, MAX_DEPTH, Compare, Filter, Has, In, Not, Op, Value, conjoin, disjoin
 from headwater.server import wire
-from headwater.server.removal import MANUAL_OF
 from headwater.strategies import CHUNK_OVERLAP, CHUNK_SIZE, STRATEGY
 from headwater.types import Record
 from headwater.types import attributes as seen_by_filters

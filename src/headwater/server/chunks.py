@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from headwater.attach import MANUAL_OF, MANUAL_URI
 from headwater.documents import INDEXED_WITH
 from headwater.errors import NotFound
 from headwater.server import reach, wire
@@ -21,13 +22,12 @@ from headwater.server.auth import Reader, Writer
 from headwater.server.by_hand import kept_aside, set_aside
 from headwater.server.promises import STOP_SECONDS, followed, promise, start
 from headwater.server.relabel import relabel
-from headwater.server.removal import MANUAL_OF, manual_of, remove_documents
+from headwater.server.removal import manual_of, remove_documents
 from headwater.server.state import Shared, State
 from headwater.storage.ledger import Dataset, Job
 from headwater.types import Chunk, Record
 
 router = APIRouter(prefix="/api/v1/datasets/{dataset_id}", tags=["chunks"], responses=wire.ERRORS)
-MANUAL_URI = "#manual-"
 
 
 class DocumentIds(wire.Body):
@@ -131,8 +131,11 @@ def list_chunks(
     if keywords:
         found = [one for one in found if keywords.casefold() in one.chunk.text.casefold()]
     start_at = (page - 1) * page_size
-    shown = [_shape(one, record, dataset) for one in found[start_at : start_at + page_size]]
-    return wire.ok({"chunks": shown, "doc": wire.document_shape(record, dataset_id=dataset.id), "total": len(found)})
+    original = state.ledger.originals.get(record.id)
+    name = wire.name_of(record, original)
+    shown = [_shape(one, record, dataset, name=name) for one in found[start_at : start_at + page_size]]
+    doc = wire.document_shape(record, dataset_id=dataset.id, original=original)
+    return wire.ok({"chunks": shown, "doc": doc, "total": len(found)})
 
 
 @router.post("/documents/{document_id}/chunks", response_model=wire.Success, summary="Add a passage")
@@ -162,7 +165,7 @@ def edit_chunk(
     dataset = reach.own_dataset(state, caller, dataset_id)
     record = reach.document(state, caller, within=dataset, given=document_id)
     passage = _one(state, record, chunk_id)
-    before = _shape(passage, record, dataset)
+    before = _shape(passage, record, dataset, name=_name(state, record))
     told = given.model_dump(include={"content", "important_keywords", "questions"}, exclude_none=True)
     after = {**before, **told}
     available = passage.available if given.available is None else given.available
@@ -279,16 +282,20 @@ def _write(
         if done.state in ("failed", "empty"):
             raise wire.Conflict(f"the passage cannot be indexed: {done.reason}")
         return {"id": f"{job.document}:0-{len(content)}", "content": content, "job_id": job.id}
-    return _shape(_Passage(chunk=found[0], owner=made, available=available), record, dataset)
+    passage = _Passage(chunk=found[0], owner=made, available=available)
+    return _shape(passage, record, dataset, name=_name(state, record))
 
 
-def _shape(passage: _Passage, record: Record, dataset: Dataset) -> dict[str, Any]:
+def _name(state: State, record: Record) -> str:
+    return wire.name_of(record, state.ledger.originals.get(record.id))
+
+
+def _shape(passage: _Passage, record: Record, dataset: Dataset, *, name: str) -> dict[str, Any]:
     """A passage under the document it was added to."""
-    told = wire.chunk_shape(passage.chunk, passage.owner, dataset_id=dataset.id)
+    told = wire.chunk_shape(passage.chunk, passage.owner, dataset_id=dataset.id, name=name)
     return {
         **told,
         "document_id": record.id,
-        "document_name": wire.name_of(record),
         "manual": passage.owner.id != record.id,
         "available": told["available"] and passage.available,
     }

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from headwater import shapes
 from headwater.errors import HeadwaterError, UsageError
-from headwater.server import conversations, dialogue, sessions, wire
+from headwater.server import conversations, dialogue, holdings, sessions, wire
 from headwater.server.answers import remember, whole
 from headwater.server.asking import Asked
 from headwater.server.auth import Caller, Reader
@@ -153,12 +153,17 @@ def _reference(state: State, answer: Answer) -> dict[str, Any]:
     pairs = {(hit.record.owner, hit.record.collection) for hit in answer.hits}
     ids = {(owner, name): state.ledger.datasets.ensure(owner, name).id for owner, name in pairs}
     counts: dict[tuple[str, str], int] = {}
+    names = holdings.names(state, {hit.document_id: (hit.uri, hit.title) for hit in answer.hits})
     for hit in answer.hits:
-        key = (hit.document_id, wire.name_of(hit.record))
+        key = (hit.document_id, names[hit.document_id])
         counts[key] = counts.get(key, 0) + 1
     chunks = [
         wire.hit_shape(
-            hit, dataset_id=ids[hit.record.owner, hit.record.collection], highlight=False, similarity=similarity
+            hit,
+            dataset_id=ids[hit.record.owner, hit.record.collection],
+            name=names[hit.document_id],
+            highlight=False,
+            similarity=similarity,
         )
         for hit, similarity in zip(answer.hits, similarities(answer.hits, "hybrid"), strict=True)
     ]

@@ -60,12 +60,14 @@ async def say(state: Shared, caller: Reader, given: Said) -> Any:
 def prepared(state: State, caller: Caller, given: Said) -> Iterator[Event]:
     """The events of the next answer, none of which has happened yet. What is wrong with the request is raised here."""
     where = filter_of(state, caller, given, datasets=chosen_datasets(state, caller, given))
-    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
+    options = options_of(
+        state, given, where=where, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS)
+    )
     if given.llm:
         options["llm"] = given.llm
     seen = reach.view(state, caller)
     if given.conversation_id:
-        seen.conversations.get(given.conversation_id)  # refused before anything is streamed
+        reach.conversation(state, caller, given.conversation_id)  # refused before anything is streamed
     return seen.chat_stream(
         given.question,
         conversation=given.conversation_id or "",
@@ -91,8 +93,7 @@ def listed(
     limit, offset = (LOOKED_THROUGH, 0) if narrow else (page_size, start)
     found = kept.search(q, limit=limit, offset=offset) if q else kept.latest(limit=limit, offset=offset)
     if narrow:  # a title is a question, and may be one about what this key does not reach
-        seen = reach.view(state, caller)
-        own = [one for one in found if all(_may_see(seen, caller, turn) for turn in kept.get(one.id).turns)]
+        own = [one for one in found if reach.reads(state, caller, kept.get(one.id))]
         found = own[start : start + page_size]
     return wire.ok({"conversations": [_shape(one) for one in found]})
 
@@ -100,19 +101,19 @@ def listed(
 @router.get("/conversations/{conversation_id}", response_model=wire.Success, summary="A conversation")
 def one(state: Shared, caller: Reader, conversation_id: str) -> JSONResponse:
     """All that was said; an answer whose sources changed since names them in `stale`."""
-    return wire.ok(shape(state, caller, reach.view(state, caller).conversations.get(conversation_id)))
+    return wire.ok(shape(state, caller, reach.conversation(state, caller, conversation_id)))
 
 
 def shape(state: State, caller: Caller, found: Conversation) -> dict[str, Any]:
     """A conversation with all that was said in it."""
     seen = reach.view(state, caller)
-    turns = [_turn(seen, turn) if _may_see(seen, caller, turn) else _veiled(turn) for turn in found.turns]
-    return {**_shape(found), "turns": turns}
+    return {**_shape(found), "turns": [_turn(seen, turn) for turn in found.turns]}
 
 
 @router.put("/conversations/{conversation_id}", response_model=wire.Success, summary="Rename a conversation")
 def rename(state: Shared, caller: Reader, conversation_id: str, given: Named) -> JSONResponse:
     """Give it another title."""
+    reach.conversation(state, caller, conversation_id)
     reach.view(state, caller).conversations.rename(conversation_id, given.title)
     return wire.ok({"id": conversation_id})
 
@@ -120,6 +121,7 @@ def rename(state: Shared, caller: Reader, conversation_id: str, given: Named) ->
 @router.delete("/conversations/{conversation_id}", response_model=wire.Success, summary="Delete a conversation")
 def delete(state: Shared, caller: Reader, conversation_id: str) -> JSONResponse:
     """With everything that was said in it."""
+    reach.conversation(state, caller, conversation_id)
     reach.view(state, caller).conversations.delete(conversation_id)
     state.ledger.chats.leave(caller.owner, [conversation_id])
     return wire.ok({"id": conversation_id})
@@ -128,18 +130,6 @@ def delete(state: Shared, caller: Reader, conversation_id: str) -> JSONResponse:
 def _shape(found: Conversation) -> dict[str, Any]:
     names = ("id", "title", "created", "updated", "count")
     return {name: getattr(found, name) for name in names}
-
-
-def _may_see(seen: Any, caller: Caller, turn: Turn) -> bool:
-    """A key for some collections shows no answer that quotes another."""
-    if not caller.collections:
-        return True
-    records = [seen.catalog.record(one.document_id) for one in turn.citations]
-    return all(record is None or seen.scope.matches(attributes(record)) for record in records)
-
-
-def _veiled(turn: Turn) -> dict[str, Any]:
-    return {"role": turn.role, "content": "…", "answer_id": "", "created": turn.created, "citations": [], "stale": []}
 
 
 def _turn(seen: Any, turn: Turn) -> dict[str, Any]:

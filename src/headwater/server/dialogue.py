@@ -55,7 +55,9 @@ def prepared(
     """The events of the next answer, none of which has happened yet. What is wrong with the request is raised here."""
     question, history = split(said)
     where = filter_of(state, caller, given, datasets=chosen_datasets(state, caller, given))
-    options = options_of(given, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS))
+    options = options_of(
+        state, given, where=where, most_seconds=max(state.settings.deadline_seconds, MAX_ANSWER_SECONDS)
+    )
     if llm:
         options["llm"] = llm
     seen = reach.view(state, caller)

@@ -75,7 +75,7 @@ def _found(state: State, caller: Caller, given: Wanted, *, request_id: str) -> R
     dataset = _dataset(state, caller, given.knowledge_id)
     asked = Asked(top_n=given.retrieval_setting.top_k, metadata_condition=given.metadata_condition)
     where = filter_of(state, caller, asked, datasets=[dataset])
-    options = options_of(asked, most_seconds=state.settings.deadline_seconds)
+    options = options_of(state, asked, most_seconds=state.settings.deadline_seconds)
     results = search(state, caller, given.query, where=where, options=options)
     note(state, results, caller=caller, kb_ids=[dataset.id], request_id=request_id)
     scored = zip(results.hits, similarities(results.hits, results.mode_used), strict=True)

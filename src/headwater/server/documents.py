@@ -208,7 +208,7 @@ def text(state: Shared, caller: Reader, dataset_id: str, document_id: str) -> JS
     if document is None:
         raise NotFound(f"the document {document_id!r} has no text: {record.error or 'it is pending'}")
     sections = [{"title": s.title, "level": s.level, "path": s.path, "span": list(s.span)} for s in document.structure]
-    shape = wire.document_shape(record, dataset_id=dataset.id)
+    shape = wire.document_shape(record, dataset_id=dataset.id, original=state.ledger.originals.get(record.id))
     return wire.ok({**shape, "text": document.text, "sections": sections, "page_starts": list(document.page_starts)})
 
 

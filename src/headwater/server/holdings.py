@@ -1,11 +1,11 @@
 """A dataset -> its documents and those that were promised to it, each with its original and its last job."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from headwater.attach import MANUAL_URI, is_by_hand
 from headwater.filters import In, conjoin, parse
 from headwater.server import reach, wire
-from headwater.server.removal import MANUAL_OF
 from headwater.server.state import State
 from headwater.storage.ledger import Dataset, Job, Original
 from headwater.types import Record
@@ -28,12 +28,24 @@ class Holding:
         return wire.state_of(self.record, self.job)
 
 
+def names(state: State, known: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """What documents are called whose uris and titles these are: as they were sent, or renamed since.
+
+    A passage that a person added is called as the document that it was added to.
+    """
+    files = state.ledger.originals.names(list(known))
+    return {
+        id: wire.named(uri.partition(MANUAL_URI)[0], title) if MANUAL_URI in uri or id not in files else files[id]
+        for id, (uri, title) in known.items()
+    }
+
+
 def holdings(state: State, dataset: Dataset, *, ids: Sequence[str] | None = None, where: str = "") -> list[Holding]:
     """All of a dataset, or those of these ids. A filter is about what the catalog has."""
     asked = conjoin(reach.only([dataset]), parse(where))
     if ids is not None:
         asked = conjoin(asked, In("id", tuple(ids)))
-    records = [one for one in state.kb.catalog.records(asked) if MANUAL_OF not in one.meta]
+    records = [one for one in state.kb.catalog.records(asked) if not is_by_hand(one.uri, one.meta)]
     there = [one.id for one in records]
     jobs = state.ledger.jobs.latest(there) if len(there) <= SORTED_HERE else {}
     originals = state.ledger.originals.of(there) if len(there) <= SORTED_HERE else {}
@@ -44,14 +56,14 @@ def holdings(state: State, dataset: Dataset, *, ids: Sequence[str] | None = None
 def _waiting(state: State, dataset: Dataset, ids: Sequence[str] | None, present: set[str]) -> Iterator[Holding]:
     """What was promised, or only kept, and is not among those that are there."""
     for job in _last_jobs(state, dataset, ids):
-        if job.document in present or MANUAL_OF in job.work.get("labels", {}).get("meta", {}):
+        if job.document in present or is_by_hand(job.uri, job.work.get("labels", {}).get("meta", {})):
             continue
         record = state.kb.catalog.record(job.document)  # it may have come since the catalog was asked
         original = state.ledger.originals.get(job.document)
         removed = job.kind == "put" and not job.is_open and original is None
         if record is None and (removed or job.state == "completed"):
             continue
-        if record is None or MANUAL_OF not in record.meta:
+        if record is None or not is_by_hand(record.uri, record.meta):
             yield Holding(record=record or wire.pending_record(job, original), original=original, job=job)
     for original in _unpromised(state, dataset, ids):
         if original.document not in present and state.kb.catalog.record(original.document) is None:

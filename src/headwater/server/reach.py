@@ -8,11 +8,13 @@ from headwater.filters import Compare, Filter, conjoin, disjoin
 from headwater.server.auth import Caller, Forbidden
 from headwater.server.state import State
 from headwater.storage.ledger import Dataset, File
-from headwater.types import DEFAULT_COLLECTION, Record, attributes
+from headwater.turns import Conversation
+from headwater.types import DEFAULT_COLLECTION, Record, attributes, document_id
 
 __all__ = [
     "Forbidden",
     "NotFound",
+    "conversation",
     "dataset",
     "datasets",
     "destination",
@@ -23,6 +25,7 @@ __all__ = [
     "own_collections",
     "own_dataset",
     "own_file",
+    "reads",
     "view",
     "visible",
     "whole_owner",
@@ -144,6 +147,25 @@ def visible(state: State, caller: Caller, documents: Iterable[str]) -> set[str]:
     seen = view(state, caller)
     records = map(state.kb.catalog.record, set(documents))
     return {one.id for one in records if one is not None and seen.scope.matches(attributes(one))}
+
+
+def conversation(state: State, caller: Caller, given: str) -> Conversation:
+    """One of the owner's with all that was said; for a key for some collections, if no answer in it quotes another."""
+    found = view(state, caller).conversations.get(given)
+    if not reads(state, caller, found):
+        raise NotFound(f"no conversation has the id {given!r}; list the conversations to see those that exist")
+    return found
+
+
+def reads(state: State, caller: Caller, found: Conversation) -> bool:
+    """Whether the caller may know of a conversation: its questions, too, are about what its answers quote."""
+    if not caller.collections:
+        return True
+    quoted = {one.document_id: one.uri for turn in found.turns for one in turn.citations}
+    own = own_collections(state, caller) or ()
+    # A document that is there no more still says by its id where it was.
+    gone = {id for id, uri in quoted.items() if any(document_id(caller.owner, name, uri) == id for name in own)}
+    return not quoted.keys() - gone - visible(state, caller, quoted.keys() - gone)
 
 
 def whole_owner(caller: Caller, what: str) -> None:

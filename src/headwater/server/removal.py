@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from headwater.attach import MANUAL_OF, is_by_hand
 from headwater.filters import Compare, conjoin
 from headwater.server import reach
 from headwater.server.auth import Caller
@@ -9,8 +10,6 @@ from headwater.server.state import State
 from headwater.storage.ledger import Dataset
 from headwater.storage.subscriptions import Subscriptions
 from headwater.types import Record
-
-MANUAL_OF = "manual_of"  # in a manual passage's meta: the id of the document it was added to
 
 
 def remove_documents(state: State, records: Sequence[Record], *, waiting: Sequence[str] = ()) -> int:
@@ -32,7 +31,8 @@ def remove_documents(state: State, records: Sequence[Record], *, waiting: Sequen
 def manual_of(state: State, record: Record) -> list[Record]:
     """The passages that people added to a document."""
     own = conjoin(Compare("owner", "=", record.owner), Compare("collection", "=", record.collection))
-    return state.kb.catalog.records(conjoin(own, Compare(MANUAL_OF, "=", record.id)))
+    said = state.kb.catalog.records(conjoin(own, Compare(MANUAL_OF, "=", record.id)))
+    return [one for one in said if is_by_hand(one.uri, one.meta)]
 
 
 def remove_datasets(state: State, caller: Caller, chosen: Sequence[Dataset]) -> int:

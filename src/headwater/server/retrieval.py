@@ -1,6 +1,7 @@
 """Retrieval over HTTP: one question or several, every option, every stage's score."""
 
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -8,8 +9,17 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from headwater.filters import Filter
-from headwater.server import logs, reach, wire
-from headwater.server.asking import Asked, chosen_datasets, filter_of, options_of, question_of
+from headwater.server import holdings, logs, reach, wire
+from headwater.server.asking import (
+    SEARCHING,
+    Asked,
+    chosen_datasets,
+    filter_of,
+    is_past,
+    options_of,
+    question_of,
+    within,
+)
 from headwater.server.auth import Caller, Reader
 from headwater.server.state import Shared, State
 from headwater.types import Hit, Query, Results
@@ -17,6 +27,7 @@ from headwater.types import Hit, Query, Results
 router = APIRouter(prefix="/api/v1", tags=["retrieval"], responses=wire.ERRORS)
 
 MAX_QUESTIONS = 100
+NO_TIME = "not searched: the questions before it took all the time that one request has"
 _EXAMPLE = {
     "question": "How long is parental leave?",
     "dataset_ids": ["3868d5b1cf1f9a4b49e4"],
@@ -62,19 +73,27 @@ async def dataset_retrieval(
 def retrieved(
     state: State, caller: Caller, given: Retrieval, *, request_id: str = "", remember: bool = True
 ) -> dict[str, Any]:
-    """What a search finds, as it goes over the wire."""
+    """What a search finds, as it goes over the wire. Of several, those that time is left for."""
+    until = time.monotonic() + state.settings.deadline_seconds * SEARCHING
     chosen = chosen_datasets(state, caller, given)
     where = filter_of(state, caller, given, datasets=chosen)
-    options = options_of(given, most_seconds=state.settings.deadline_seconds)
+    options = options_of(state, given, where=where, most_seconds=state.settings.deadline_seconds)
     several = isinstance(given.question, list)
     questions: list[str] = given.question if isinstance(given.question, list) else [given.question]
     kb_ids = [one.id for one in chosen] if chosen is not None else []
-    shown = []
+    shown: list[dict[str, Any]] = []
     for said in questions:
         question = question_of(state, caller, given, question=said, where=where, options=options)
+        left = until - time.monotonic()
+        if shown and left <= 0:
+            query = reach.view(state, caller).query(question, where=where, options=options, archived=given.archived)
+            shown.append(shape(state, Results(query=query, degraded=(NO_TIME,))))
+            continue
+        if several:
+            options = within(state, options, left)
         results = search(state, caller, question, where=where, options=options, archived=given.archived)
         note(state, results, caller=caller, kb_ids=kb_ids, request_id=request_id, remember=remember)
-        shown.append(shape(state, results))
+        shown.append(shape(state, replace(results, hits=()) if is_past(given) else results))
     if not several:
         return shown[0]
     return {"results": shown, "total": sum(one["total"] for one in shown), "chunks": [], "doc_aggs": []}
@@ -143,10 +162,9 @@ def shape(state: State, results: Results) -> dict[str, Any]:
     """Results with the ids of their datasets and the names of their documents."""
     pairs = {(hit.record.owner, hit.record.collection) for hit in results}
     ids = {(owner, name): state.ledger.datasets.ensure(owner, name).id for owner, name in pairs}
-    names = {hit.document_id: wire.name_of(hit.record) for hit in results}
-    others = [id for id in results.document_counts if id not in names]
-    names |= {id: wire.named(uri, title) for id, (uri, title) in state.names(others).items()}
-    return wire.results_shape(results, ids=ids, names=names)
+    known = {hit.document_id: (hit.uri, hit.title) for hit in results}
+    known |= state.names([id for id in results.document_counts if id not in known])
+    return wire.results_shape(results, ids=ids, names=holdings.names(state, known))
 
 
 def _moved(hits: tuple[Hit, ...]) -> int:

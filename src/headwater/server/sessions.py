@@ -123,7 +123,7 @@ def either(state: State, caller: Caller, id: str) -> Chat | Conversation:
         if state.ledger.chats.chat_of(caller.owner, id):
             raise
     try:
-        return reach.view(state, caller).conversations.get(id)
+        return reach.conversation(state, caller, id)
     except NotFound:
         raise NotFound(f"no chat has the id {id!r}; list the chats to see those that exist") from None
 
@@ -135,12 +135,16 @@ def session_of(state: State, caller: Caller, chat_id: str, id: str) -> tuple[Cha
         if id == found.id:
             return None, found
     elif state.ledger.chats.chat_of(caller.owner, id) == found.id:
-        return found, reach.view(state, caller).conversations.get(id)
+        return found, reach.conversation(state, caller, id)
     raise NotFound(f"no session of this chat has the id {id!r}; list its sessions to see those that exist")
 
 
 def sessions_of(state: State, caller: Caller, chat: Chat) -> list[Conversation]:
-    """The conversations of a chat, with what was said."""
+    """The conversations of a chat that the caller may know of, with what was said."""
+    return [one for one in _every_session(state, caller, chat) if reach.reads(state, caller, one)]
+
+
+def _every_session(state: State, caller: Caller, chat: Chat) -> list[Conversation]:
     kept = reach.view(state, caller).conversations
     found = []
     for id in state.ledger.chats.sessions(caller.owner, chat.id):
@@ -160,7 +164,7 @@ def begun(state: State, caller: Caller, chat: Chat, name: str) -> Conversation:
 
 def delete_chat(state: State, caller: Caller, chat: Chat) -> None:
     """A chat and its conversations are gone."""
-    for one in sessions_of(state, caller, chat):
+    for one in _every_session(state, caller, chat):
         reach.view(state, caller).conversations.delete(one.id)
     state.ledger.chats.delete(caller.owner, chat.id)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from headwater import strategies
-from headwater.attach import MAX_DEPTH, PART_OF, with_parts
+from headwater.attach import MANUAL_OF, MAX_DEPTH, PART_OF, is_by_hand, is_part, with_parts
 from headwater.errors import NotFound, SourceError, UsageError
 from headwater.filters import Value
 from headwater.server import attributes as attributed
@@ -21,7 +21,7 @@ from headwater.server.by_hand import merged
 from headwater.server.holdings import Holding, holdings
 from headwater.server.promises import start
 from headwater.server.relabel import relabel
-from headwater.server.removal import MANUAL_OF, remove_documents
+from headwater.server.removal import remove_documents
 from headwater.server.state import State
 from headwater.storage.ledger import Dataset, File, Original, now
 from headwater.types import Meta, Record, document_id
@@ -92,7 +92,9 @@ def listed(state: State, dataset: Dataset, *, ids: Sequence[str] | None = None) 
         sent = state.ledger.files.some(ids)
         uris = [(id, sent[id].uri if id in sent and sent[id].owner == dataset.owner else None) for id in ids]
         chosen = [document_id(dataset.owner, dataset.collection, uri) if uri else id for id, uri in uris]
-    found = [one for one in holdings(state, dataset, ids=chosen) if ids is not None or PART_OF not in one.record.meta]
+    found = holdings(state, dataset, ids=chosen)
+    if ids is None:
+        found = [one for one in found if not is_part(one.record.uri, one.record.meta)]
     known = state.ledger.files.named(dataset.owner, [one.record.uri for one in found])
     return [
         StoreFile(id=known.get(uri, one.record.id), dataset=dataset, holding=one, sent=uri in known)
@@ -121,8 +123,8 @@ def belonging(state: State, records: Sequence[Record]) -> dict[str, tuple[str, R
 def _whole(state: State, record: Record) -> Record:
     """The document that this one came inside of, or was added to; itself where it stands alone."""
     for _ in range(MAX_DEPTH + 1):
-        above = record.meta.get(MANUAL_OF)
-        if above is None and PART_OF in record.meta:
+        above = record.meta.get(MANUAL_OF) if is_by_hand(record.uri, record.meta) else None
+        if above is None and is_part(record.uri, record.meta):
             above = document_id(record.owner, record.collection, str(record.meta[PART_OF]))
         found = state.kb.catalog.record(str(above)) if above is not None else None
         # A document may say that it is part of what its owner must not see.

@@ -17,7 +17,7 @@ from headwater.errors import HeadwaterError, NotFound, UsageError
 from headwater.filters import ALL
 from headwater.server import reach, retrieval
 from headwater.server.answers import remember
-from headwater.server.asking import Scoped, chosen_datasets, filter_of
+from headwater.server.asking import SEARCHING, Scoped, chosen_datasets, filter_of, within
 from headwater.server.auth import Caller, Forbidden
 from headwater.server.ingest import Page, Text, ingest_text, ingest_url
 from headwater.server.state import State
@@ -27,6 +27,7 @@ T = TypeVar("T")
 Who = Callable[[Any], Caller]  # the request of a call, None over stdio -> who is asking
 MAX_RESULTS = 10
 MAX_FETCHED_CHARS = 200_000  # of a document; what is longer is cut, and says so
+MAX_TITLE_CHARS = 80  # of a text that was added without a title
 ANSWER_SECONDS = 300.0
 INSTRUCTIONS = (
     "Search and ask the user's own documents. `search` finds passages, `fetch` gives the text behind an id, "
@@ -73,7 +74,8 @@ def server_of(state: Callable[[], State], who: Who) -> MCPServer[Any]:
         now, id = state(), _request_id(context)
 
         def work(caller: Caller, _: KnowledgeBase) -> Results:
-            results = retrieval.search(now, caller, query, where=ALL, options={"top_n": MAX_RESULTS})
+            options = within(now, {"top_n": MAX_RESULTS}, now.settings.deadline_seconds * SEARCHING)
+            results = retrieval.search(now, caller, query, where=ALL, options=options)
             retrieval.note(now, results, caller=caller, kb_ids=[], request_id=id)
             return results
 
@@ -198,8 +200,16 @@ def _added(state: State, caller: Caller, *, text: str, url: str, title: str, col
     if url:
         answer = ingest_url(state, caller, Page(url=url, title=title, collection=where, client_source="mcp"))
     else:
-        name = title.strip() or " ".join(text.split())[:80]
-        given = Text(uri=name, text=text, title=name, collection=where, mime="text/markdown", client_source="mcp")
+        # Without a title its name is made from all that it says: no text takes the place of one that begins alike.
+        name = title.strip()
+        called = name or _first_line(text)
+        given = Text(uri=name, text=text, title=called, collection=where, mime="text/markdown", client_source="mcp")
         answer = ingest_text(state, caller, given)
     data = json.loads(bytes(answer.body))["data"]
     return {name: data[name] for name in ("job_id", "status", "document_id", "title")}
+
+
+def _first_line(text: str) -> str:
+    """What a text begins with, as a title; nothing where it has front matter, which may say a better one."""
+    said = (line.strip("# \t") for line in text.splitlines())
+    return "" if text.lstrip().startswith("---") else next((line[:MAX_TITLE_CHARS] for line in said if line), "")

@@ -1,5 +1,7 @@
 """A search of a vector store, in OpenAI's words -> the passages of its dataset, with scores from 0 to 1."""
 
+import time
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -8,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.filters import conjoin
 from headwater.server import attributes as attributed
-from headwater.server import reach, store_files, wire
-from headwater.server.asking import Asked, filter_of, options_of
+from headwater.server import holdings, reach, store_files, wire
+from headwater.server.asking import SEARCHING, Asked, filter_of, options_of, within
 from headwater.server.auth import Caller, Reader
 from headwater.server.openai import ERRORS
-from headwater.server.retrieval import MAX_QUESTIONS, Question, note, search
+from headwater.server.retrieval import MAX_QUESTIONS, NO_TIME, Question, note, search
 from headwater.server.similarity import similarities
 from headwater.server.state import Shared, State
 from headwater.types import Hit, Record, Results
@@ -73,6 +75,7 @@ async def search_store(
 
 
 def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search, request_id: str) -> dict[str, Any]:
+    until = time.monotonic() + state.settings.deadline_seconds * SEARCHING
     dataset = reach.dataset(state, caller, vector_store_id)
     ranking = given.ranking_options or Ranking()
     asked = Asked(
@@ -85,24 +88,31 @@ def _found(state: State, caller: Caller, vector_store_id: str, *, given: Search,
     where = filter_of(state, caller, asked, datasets=[dataset])
     if given.filters is not None:
         where = conjoin(where, attributed.filter_of(given.filters))
-    options = options_of(asked, most_seconds=state.settings.deadline_seconds)
+    options = options_of(state, asked, most_seconds=state.settings.deadline_seconds)
     if given.rewrite_query is not None:
         options["rewrite"] = given.rewrite_query
     questions = [given.query] if isinstance(given.query, str) else given.query
     every: list[Results] = []
+    late: set[str] = set()
     for question in dict.fromkeys(questions):
+        left = until - time.monotonic()
+        if every and left <= 0:
+            late.add(NO_TIME)
+            break
+        options = within(state, options, left)
         every.append(search(state, caller, question, where=where, options=options, archived=given.archived))
         note(state, every[-1], caller=caller, kb_ids=[dataset.id], request_id=request_id)
     scored = [one for one in _together(every) if one[1] >= ranking.score_threshold][: given.max_num_results]
     files = store_files.belonging(state, [hit.record for hit, _ in scored])
+    names = holdings.names(state, {whole.id: (whole.uri, whole.title) for _, whole in files.values()})
     return {
         "object": "vector_store.search_results.page",
         "search_query": questions,
-        "data": [_shape(hit, score, files[hit.document_id]) for hit, score in scored],
+        "data": [_shape(hit, score, files[hit.document_id], names) for hit, score in scored],
         "has_more": False,
         "next_page": None,
         "corrected": {typed: meant for results in every for typed, meant in results.corrected.items()},
-        "degraded": sorted({told for results in every for told in results.degraded}),
+        "degraded": sorted(late.union(*(results.degraded for results in every))),
     }
 
 
@@ -120,11 +130,11 @@ def _together(every: list[Results]) -> list[tuple[Hit, float]]:
     return found
 
 
-def _shape(hit: Hit, score: float, file: tuple[str, Record]) -> dict[str, Any]:
+def _shape(hit: Hit, score: float, file: tuple[str, Record], names: Mapping[str, str]) -> dict[str, Any]:
     record, (file_id, whole) = hit.record, file
     return {
         "file_id": file_id,
-        "filename": wire.name_of(whole),
+        "filename": names[whole.id],
         "score": score,
         "attributes": attributed.shown(whole.meta, sent=file_id != whole.id),
         "content": [{"type": "text", "text": hit.chunk.text}],

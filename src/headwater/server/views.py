@@ -283,7 +283,7 @@ async def why(state: Shared, caller: Reader, given: WhyAsked) -> JSONResponse:
 
     def explained() -> dict[str, Any]:
         where = filter_of(state, caller, given, datasets=chosen_datasets(state, caller, given))
-        options = options_of(given, most_seconds=state.settings.deadline_seconds)
+        options = options_of(state, given, where=where, most_seconds=state.settings.deadline_seconds)
         seen = reach.view(state, caller)
         record = seen.seen(given.document)
         question = question_of(state, caller, given, question=given.question, where=where, options=options)

@@ -315,14 +315,14 @@ def named(uri: str, title: str) -> str:
     return uri.rstrip("/").rpartition("/")[2] or title
 
 
-def chunk_shape(chunk: Chunk, record: Record, *, dataset_id: str) -> dict[str, Any]:
+def chunk_shape(chunk: Chunk, record: Record, *, dataset_id: str, name: str) -> dict[str, Any]:
     """A passage of a document."""
     return {
         "id": chunk.name,
         "content": chunk.text,
         "document_id": record.id,
-        "document_name": name_of(record),
-        "docnm_kwd": name_of(record),
+        "document_name": name,
+        "docnm_kwd": name,
         "dataset_id": dataset_id,
         "important_keywords": list(map(str, _several(record.meta.get("important_keywords")))),
         "questions": list(map(str, _several(record.meta.get("questions")))),
@@ -336,14 +336,14 @@ def chunk_shape(chunk: Chunk, record: Record, *, dataset_id: str) -> dict[str, A
     }
 
 
-def hit_shape(hit: Hit, *, dataset_id: str, highlight: bool, similarity: float) -> dict[str, Any]:
+def hit_shape(hit: Hit, *, dataset_id: str, name: str, highlight: bool, similarity: float) -> dict[str, Any]:
     """A passage that was found, with the score of every stage; what is called a similarity is from 0 to 1."""
     scores = {name: float(value) for name, value in hit.scores.items()}
     return {
-        **chunk_shape(hit.chunk, hit.record, dataset_id=dataset_id),
+        **chunk_shape(hit.chunk, hit.record, dataset_id=dataset_id, name=name),
         "chunk_id": hit.chunk.name,
         "kb_id": dataset_id,
-        "document_keyword": name_of(hit.record),
+        "document_keyword": name,
         "similarity": similarity,
         "vector_similarity": by_meaning(scores),
         "term_similarity": by_words(scores),
@@ -376,7 +376,13 @@ def results_shape(results: Results, *, ids: dict[tuple[str, str], str], names: d
     return {
         "question": results.query.text,
         "chunks": [
-            hit_shape(hit, dataset_id=dataset_id, highlight=asked.highlight, similarity=similarity)
+            hit_shape(
+                hit,
+                dataset_id=dataset_id,
+                name=names[hit.document_id],
+                highlight=asked.highlight,
+                similarity=similarity,
+            )
             for hit, dataset_id, similarity in zip(results, whose, alike, strict=True)
         ],
         "doc_aggs": aggregates,

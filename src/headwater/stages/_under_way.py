@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from threading import Event, Lock
+from threading import BoundedSemaphore, Event, Lock, Thread
 from time import perf_counter
 from typing import Generic, TypeVar
 
 from headwater.protocols import TextIndex, VectorIndex
 
 Value = TypeVar("Value")
+# Threads beside those of the pool: more that wait for a model say that it answers nobody.
+MAX_ALONE = 32
 
 
 class Freshness:
@@ -35,10 +37,11 @@ class Freshness:
 
 
 class Company:
-    """How many searches of an engine are under way."""
+    """How many searches of an engine are under way, and places for work that no thread of the pool is free for."""
 
     def __init__(self) -> None:
         self.count, self._lock = 0, Lock()
+        self.places = BoundedSemaphore(MAX_ALONE)
 
     @contextmanager
     def joined(self) -> Iterator[None]:
@@ -70,6 +73,13 @@ class Beside(Generic[Value]):
         """Whether it had not begun by then, and never will."""
         return not self.begun.wait(after_seconds) and self._future.cancel()
 
+    def go_alone(self, places: BoundedSemaphore) -> None:
+        """Begin in a thread of its own after it was withdrawn; where no place is free it is as if it took too long."""
+        if places.acquire(blocking=False):
+            Thread(target=self._run_alone, args=(places,), daemon=True).start()
+        else:
+            self._done.put((None, TimeoutError()))
+
     def result(self, timeout_seconds: float) -> Value:
         """What it made, or its error; TimeoutError when there is neither by then."""
         try:
@@ -79,6 +89,11 @@ class Beside(Generic[Value]):
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
+
+    def _run_alone(self, places: BoundedSemaphore) -> None:
+        with suppress(BaseException):  # whoever waits for it is told
+            self._run()
+        places.release()
 
     def _run(self) -> None:
         self.begun.set()

@@ -85,6 +85,12 @@ class Originals:
             rows = db.execute(sql, (json.dumps(list(documents)),)).fetchall()
         return {row["document"]: Original(**dict(row)) for row in rows}
 
+    def names(self, documents: Sequence[str]) -> dict[str, str]:
+        """By document, what its file is called: as it was sent, or as it was renamed since."""
+        sql = "select document, name from original where document in (select value from json_each(?))"
+        with self._file.reading() as db:
+            return {id: name for id, name in db.execute(sql, (json.dumps(list(documents)),)) if name}
+
     def at(self, owner: str, uri: str) -> list[Original]:
         """What an owner keeps under a uri, in whichever collection."""
         with self._file.reading() as db:
