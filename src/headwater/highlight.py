@@ -47,6 +47,7 @@ _WORD: Final = re.compile(f"{_LETTER}+(?:'{_LETTER}+)?")
 
 # A part number, a product, an address: what stands for one thing and has no synonym.
 _CODE: Final = re.compile(r"\.?[^\W\d_].*[\d+#@_]")
+_CODE_SIGN: Final = re.compile(r"[\d+#@_]")
 _JOINTS: Final = re.compile("[-_ ]")
 
 
@@ -171,6 +172,11 @@ class Terms:
             for place in inside
             if place in beside or place not in after
         ]
+
+
+def has_code(text: str, cutter: Cutter) -> bool:
+    """Whether a text names a part number, a product, an address; of most it is seen at once that they do not."""
+    return _CODE_SIGN.search(fold(text)) is not None and bool(Terms.of(text, cutter).codes)
 
 
 @cache

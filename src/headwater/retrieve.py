@@ -21,9 +21,10 @@ from headwater.cores import cores
 from headwater.errors import BackendError
 from headwater.filters import Filter, In, conjoin
 from headwater.fuse import LEGS, Leg, covered, fuse, in_order, normalised, ranks
-from headwater.highlight import Terms
+from headwater.highlight import has_code
 from headwater.protocols import Catalog, Embedder, Reranker, Retriever, Rewriter, TextIndex, VectorIndex
 from headwater.stages._request import Pace, check, understood
+from headwater.stages._threshold import reached
 from headwater.stages._under_way import Beside, Clock, Company, Freshness
 from headwater.stages.collapse import Collapsed
 from headwater.stages.corrected import Corrected
@@ -409,7 +410,7 @@ class _Run:
         }
         best = self.best_keyword
         # Other words may be there by chance, a code is not: across languages it may be all that is shared.
-        chance = 0.0 if Terms.of(self.query.text, self.parts.cutter).codes else options.chance_coverage
+        chance = 0.0 if has_code(self.query.text, self.parts.cutter) else options.chance_coverage
         return fuse(rankings, method=options.fusion, weights=weights, k=options.rrf_k, best_keyword=best, chance=chance)
 
     @staticmethod
@@ -423,25 +424,16 @@ class _Run:
         }
 
     def _above_threshold(self, scores: dict[int, dict[str, float]]) -> list[int]:
-        least, on = self.options.threshold, self.options.threshold_on
-        if least is None:
-            return list(scores)
-        if on != "fused" and "semantic" not in self.legs:
-            self.degraded[f"threshold {least:g} not applied: it is on the cosine, and only words were compared"] = None
-            return list(scores)
-        if on == "relevance" and self.parts.calibration is None:
-            why = "it is not known what cosines this embedder gives to texts that belong together"
-            self.degraded[f"threshold {least:g} not applied: {why}"] = None
-            return list(scores)
-        if on != "fused":
-            self._complete_cosines(scores)
-        if on == "relevance" and self.parts.calibration is not None:
-            apart, together = self.parts.calibration
-            for score in scores.values():
-                if "semantic" in score:
-                    score["relevance"] = min(max((score["semantic"] - apart) / (together - apart), 0.0), 1.0)
-        # A chunk whose vector is still to come has no cosine: it was found by its words, and stays.
-        return [chunk_id for chunk_id, score in scores.items() if score.get(on, least) >= least]
+        kept, lacking = reached(
+            scores,
+            self.options,
+            compared="semantic" in self.legs,
+            calibration=self.parts.calibration,
+            complete=lambda: self._complete_cosines(scores),
+        )
+        if lacking:
+            self.degraded[lacking] = None
+        return kept
 
     def _complete_cosines(self, scores: dict[int, dict[str, float]]) -> None:
         """Give what only the words found its cosine too, so that the threshold means the same for every hit."""
