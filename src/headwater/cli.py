@@ -1,5 +1,8 @@
 """The command line: parse arguments, call the knowledge base, print. No logic lives here."""
 
+import codecs
+import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -210,6 +213,7 @@ for command in (
 
 def main() -> None:
     """Run, and turn errors into a message on standard error and an exit code."""
+    _print_anywhere()
     try:
         cli.main(prog_name="headwater", standalone_mode=False)
     except click.exceptions.Abort:
@@ -221,9 +225,9 @@ def main() -> None:
     except HeadwaterError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+    except SystemExit as ended:
+        # click ends with 1 where the reader of a pipe has gone, as `head` does: who has read enough has not failed
+        sys.exit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code)
     except Exception as error:  # the edge: a person gets a sentence; HEADWATER_DEBUG=1 gives the trace
         if os.environ.get("HEADWATER_DEBUG"):
             raise
@@ -232,6 +236,19 @@ def main() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- print
+
+
+def _print_anywhere() -> None:
+    """Have what the output has no character for written as JSON does: a list ends nowhere, and JSON stays JSON."""
+
+    def escaped(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)  # nothing else is told to a writer
+        return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+    codecs.register_error("headwater.escaped", escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="headwater.escaped")
 
 
 def _print_results(results: "Results", *, explain: bool) -> None:
