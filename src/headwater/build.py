@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater import config as settings
 from headwater.characters import composed
-from headwater.contents import Contents, uris_of
+from headwater.contents import Contents, in_collection, uris_of
 from headwater.errors import NotFound, UsageError
 from headwater.filters import ALL, And, Compare, Filter, Has, Not, conjoin, parse, within
 from headwater.home import DICTIONARY_FILE, PROMPTS_FOLDER
@@ -91,7 +91,7 @@ class KnowledgeBase(Contents):
         if folder is not None:
             asked = conjoin(asked, within(folder))
         if collection is not None:
-            asked = conjoin(asked, Compare("collection", "=", collection))
+            asked = conjoin(asked, in_collection(collection))
         scope = self.scope
         if not archived:
             scope = conjoin(scope, Not(Has("archived")))

@@ -251,8 +251,15 @@ class Contents(Viewed):
         """The documents that a filter allows."""
         asked = where if isinstance(where, Filter) else parse(where)
         if collection is not None:
-            asked = conjoin(asked, Compare("collection", "=", collection))
+            asked = conjoin(asked, in_collection(collection))
         return self.catalog.records(conjoin(self.scope, asked))
+
+
+def in_collection(name: str) -> Filter:
+    """What only the documents of one collection pass. A blank name is that of none: a variable was not set."""
+    if isinstance(name, str) and not name.strip():
+        raise UsageError(f"a collection needs a name, got {name!r}; leave it out for all of them")
+    return Compare("collection", "=", name)
 
 
 def uris_of(given: str) -> tuple[str, str]:

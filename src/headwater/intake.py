@@ -91,7 +91,7 @@ class Intake:
         """
         if not sources:
             raise UsageError("nothing to add: name at least one file or folder")
-        _check_collection(collection)
+        _check(collection, labels)
         started = time.perf_counter()
         before = dict(self.catalog.stamps(self.owner, collection))
         scanned: dict[str, Change] = {}
@@ -147,7 +147,7 @@ class Intake:
 
     def add_blob(self, blob: Blob, *, collection: str, labels: Labels, dry_run: bool = False) -> Report:
         """Add one document whose bytes are at hand; the same bytes under the same uri are no work."""
-        _check_collection(collection)
+        _check(collection, labels)
         started = time.perf_counter()
         uri = blob.uri
         change = Change(uri=uri, kind="put", owner=self.owner, collection=collection, labels=labels, payload=blob)
@@ -278,9 +278,12 @@ class Intake:
         return record is not None and PART_OF in record.meta
 
 
-def _check_collection(name: str) -> None:
-    if not name.strip():
-        raise UsageError(f"a collection needs a name, got {name!r}; leave it out for 'default'")
+def _check(collection: str, labels: Labels) -> None:
+    if not collection.strip():
+        raise UsageError(f"a collection needs a name, got {collection!r}; leave it out for 'default'")
+    for label in (collection, labels.title, labels.folder, *labels.tags):
+        if any("\ud800" <= character <= "\udfff" for character in label):  # how Python has bytes that are no UTF-8
+            raise UsageError(f"names, folders and tags are Unicode text, got {label!r}; write it in UTF-8")
 
 
 def _is_known(change: Change, known: Record | None) -> bool:
