@@ -55,6 +55,8 @@ def open_home(
     """Open the knowledge base in a folder (else the default one), making it if it is new."""
     if home == "":  # as a variable that is not set: the current folder is not what was meant
         raise UsageError("a home is a folder, got ''; the current one is '.'")
+    if config is not None and not isinstance(config, settings.Config):
+        raise UsageError(f'config is a Config, got a {type(config).__name__}; write Config({{"retrieve.top_n": 5}})')
     path = Path(home) if home is not None else default_home()
     chosen = config
     if not (path / CATALOG_FILE).exists():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headwater.errors import BackendError, SettingError
-from headwater.settings_file import with_setting, without_setting
+from headwater.settings_file import from_text, with_setting, without_setting
 from headwater.types import Options
 
 FILE_NAME = "headwater.toml"
@@ -372,7 +372,10 @@ def _dotenv(path: Path) -> dict[str, str]:
         return {}
     from dotenv import dotenv_values  # only where there is such a file: most commands have none
 
-    return {key: value for key, value in dotenv_values(path, encoding="utf-8-sig").items() if value is not None}
+    try:
+        return {key: value for key, value in dotenv_values(path, encoding="utf-8-sig").items() if value is not None}
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{path} is not UTF-8: {error}; save it as UTF-8") from error
 
 
 def _from_environment(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
@@ -384,14 +387,6 @@ def _from_environment(values: Mapping[str, str], origin: str) -> dict[str, Setti
         elif variable.startswith(ENVIRONMENT_PREFIX) and "." in name:
             found[name] = Setting(_checked(name, from_text(text), f"{origin}: {variable}"), f"{origin}: {variable}")
     return found
-
-
-def from_text(text: str) -> Any:
-    """A value in the environment or on the command line: TOML where it is that, plain text otherwise."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def _flatten(tree: Mapping[str, Any], origin: str) -> dict[str, Setting]:

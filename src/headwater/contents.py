@@ -73,7 +73,11 @@ class Contents(Viewed):
         """Add one text under a name of the caller's; the same text under the same name is no work."""
         if labels is not None and not labels.meta.keys().isdisjoint((strategies.STRATEGY, strategies.CHUNK_SIZE)):
             strategies.check(self.sides.chunker_of(self.space), labels.meta)
-        blob = Blob(uri=uri, data=text.encode("utf-8"), mime=mime, modified=_now())
+        try:
+            data = text.encode("utf-8")
+        except (AttributeError, UnicodeEncodeError) as error:
+            raise UsageError(f"a text is a str of Unicode, got {type(text).__name__}: {error}; mend {uri!r}") from error
+        blob = Blob(uri=uri, data=data, mime=mime, modified=_now())
         return self.intake.add_blob(blob, collection=collection, labels=labels or Labels())
 
     def add_bytes(
@@ -271,7 +275,7 @@ def _tags(given: Sequence[str]) -> tuple[str, ...]:
     """A text is a sequence of texts too, but nobody means its letters."""
     if isinstance(given, str):
         raise UsageError(f"tags is a list of texts, got the text {given!r}; write [{given!r}]")
-    if any(not tag.strip() for tag in given):
+    if any(not isinstance(tag, str) or not tag.strip() for tag in given):
         raise UsageError(f"a tag is one word or more, got {list(given)!r}; leave the blank one out")
     return tuple(given)
 

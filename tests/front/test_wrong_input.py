@@ -139,6 +139,13 @@ def test_a_settings_file_of_an_editor_that_marks_it(home: Path) -> None:
         assert len(kb.search("leave")) == 2
 
 
+def test_a_file_of_variables_in_another_encoding_is_named(home: Path) -> None:
+    (home / ".env").write_bytes("# 检索\nHEADWATER_RETRIEVE__TOP_N=1\n".encode("gb18030"))
+    outcome = headwater("search", "leave", "--home", str(home))
+    assert outcome.code == 2, outcome
+    assert str(home / ".env") in outcome.error and "UTF-8" in outcome.error
+
+
 def test_another_embedder_is_refused_with_the_remedy(home: Path) -> None:
     (home / "headwater.toml").write_text("[embed]\nuse = 'hashed'\ndim = 128\n", encoding="utf-8")
     outcome = headwater("search", "leave", "--home", str(home))
