@@ -217,7 +217,7 @@ def main() -> None:
     try:
         cli.main(prog_name="headwater", standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("stopped; what was acknowledged is kept, the rest is still queued", err=True)
+        click.echo("\nstopped; what was done stays", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,3 +95,18 @@ def test_what_is_said_when_it_is_stopped_stands_in_a_line_of_its_own(
     result = CliRunner().invoke(cli, ["add", str(tmp_path), "--home", str(home)])
     assert result.exit_code == 130
     assert "\rstopped: " in result.stderr
+
+
+@pytest.mark.parametrize(("answered", "code", "said"), [(b"n\n", 1, "nothing was erased"), (b"y\n", 0, "erased 1")])
+def test_who_says_no_has_erased_nothing(home: Path, answered: bytes, code: int, said: str) -> None:
+    outer, inner = os.openpty()
+    command = [sys.executable, "-m", "headwater", "forget", "检修.md", "--home", str(home)]
+    with subprocess.Popen(command, stdin=inner, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        os.write(outer, answered)
+        assert process.stdout is not None
+        told = process.stdout.read().decode()
+    os.close(outer)
+    os.close(inner)
+    assert (process.returncode, said in told, "queued" in told) == (code, True, False), told
+    with open_home(home) as kb:
+        assert len(kb.documents()) == (1 if code else 0)

@@ -116,7 +116,9 @@ def _refuse_unwritable(file: Path) -> None:
     from headwater.errors import UsageError
 
     if not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
-        raise UsageError(f"{str(file)!r} cannot be written; name a file in a folder that is there and may be written to")
+        raise UsageError(
+            f"{str(file)!r} cannot be written; name a file in a folder that is there and may be written to"
+        )
 
 
 def facts_of(measured: Measured) -> dict[str, str]:
