@@ -41,7 +41,22 @@ if TYPE_CHECKING:
 SNIPPET_CHARS = 160
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _ReaderGone(Exception):
+    """Who reads what is printed has read enough."""
+
+
+class _Commands(click.Group):
+    """The commands. click itself ends with 1 where the reader of a pipe goes away, which is no failure."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(context)
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="headwater")
 @click.option(
     "--install-completion",
@@ -225,9 +240,11 @@ def main() -> None:
     except HeadwaterError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
-    except SystemExit as ended:
-        # click ends with 1 where the reader of a pipe has gone, as `head` does: who has read enough has not failed
-        sys.exit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code)
+    except _ReaderGone:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # or Python says at its end that it could not print
+        sys.exit(0)
     except Exception as error:  # the edge: a person gets a sentence; HEADWATER_DEBUG=1 gives the trace
         if os.environ.get("HEADWATER_DEBUG"):
             raise
