@@ -63,6 +63,8 @@ def pack(
     target = Path(file).absolute()
     if target.is_relative_to(kb.home.absolute()):
         raise UsageError(f"a pack cannot lie in the home it is made of, got {str(file)!r}; name another folder")
+    if target.exists() and not target.is_file():  # a file put in the place of a device would take the device away
+        raise UsageError(f"a pack is a file, and {str(file)!r} is a folder, a pipe or a device; name a file")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.new")
     try:
         with (
@@ -113,7 +115,7 @@ def unpack(file: Path, home: Path, *, on_copied: OnCopied | None = None) -> Pack
 def portable_settings(home: Path, config: Config) -> str:
     """The settings file of a home as a pack has it: without secrets, and without stores in servers."""
     path = home / SETTINGS_FILE
-    text, own = path.read_text(encoding="utf-8"), settings.written_in(home)
+    text, own = path.read_text(encoding="utf-8-sig"), settings.written_in(home)
     away = {
         *in_servers(config),
         *in_servers(Config({name: settings.Setting(own[name], SETTINGS_FILE) for name in own})),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater import config as settings
 from headwater.characters import composed
-from headwater.contents import Contents, uris_of
+from headwater.contents import Contents, in_collection, uris_of
 from headwater.errors import NotFound, UsageError
 from headwater.filters import ALL, And, Compare, Filter, Has, Not, conjoin, parse, within
 from headwater.home import DICTIONARY_FILE, PROMPTS_FOLDER
@@ -55,6 +55,8 @@ def open_home(
     """Open the knowledge base in a folder (else the default one), making it if it is new."""
     if home == "":  # as a variable that is not set: the current folder is not what was meant
         raise UsageError("a home is a folder, got ''; the current one is '.'")
+    if config is not None and not isinstance(config, settings.Config):
+        raise UsageError(f'config is a Config, got a {type(config).__name__}; write Config({{"retrieve.top_n": 5}})')
     path = Path(home) if home is not None else default_home()
     chosen = config
     if not (path / CATALOG_FILE).exists():
@@ -91,7 +93,7 @@ class KnowledgeBase(Contents):
         if folder is not None:
             asked = conjoin(asked, within(folder))
         if collection is not None:
-            asked = conjoin(asked, Compare("collection", "=", collection))
+            asked = conjoin(asked, in_collection(collection))
         scope = self.scope
         if not archived:
             scope = conjoin(scope, Not(Has("archived")))

@@ -1,5 +1,8 @@
 """The command line: parse arguments, call the knowledge base, print. No logic lives here."""
 
+import codecs
+import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -38,7 +41,22 @@ if TYPE_CHECKING:
 SNIPPET_CHARS = 160
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _ReaderGone(Exception):
+    """Who reads what is printed has read enough."""
+
+
+class _Commands(click.Group):
+    """The commands. click itself ends with 1 where the reader of a pipe goes away, which is no failure."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(context)
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="headwater")
 @click.option(
     "--install-completion",
@@ -210,10 +228,11 @@ for command in (
 
 def main() -> None:
     """Run, and turn errors into a message on standard error and an exit code."""
+    _print_anywhere()
     try:
         cli.main(prog_name="headwater", standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("stopped; what was acknowledged is kept, the rest is still queued", err=True)
+        click.echo("\nstopped; what was done stays", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()
@@ -221,8 +240,10 @@ def main() -> None:
     except HeadwaterError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
-    except BrokenPipeError:
-        sys.stderr.close()
+    except _ReaderGone:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # or Python says at its end that it could not print
         sys.exit(0)
     except Exception as error:  # the edge: a person gets a sentence; HEADWATER_DEBUG=1 gives the trace
         if os.environ.get("HEADWATER_DEBUG"):
@@ -232,6 +253,19 @@ def main() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- print
+
+
+def _print_anywhere() -> None:
+    """Have what the output has no character for written as JSON does: a list ends nowhere, and JSON stays JSON."""
+
+    def escaped(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)  # nothing else is told to a writer
+        return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+    codecs.register_error("headwater.escaped", escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="headwater.escaped")
 
 
 def _print_results(results: "Results", *, explain: bool) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headwater.errors import BackendError, SettingError
-from headwater.settings_file import with_setting, without_setting
+from headwater.settings_file import from_text, with_setting, without_setting
 from headwater.types import Options
 
 FILE_NAME = "headwater.toml"
@@ -306,7 +306,7 @@ def preset_file(name: str) -> dict[str, Any]:
 def write(home: Path, changes: Mapping[str, Any]) -> Path:
     """Put settings into the home's file, all or none of them; return the file."""
     path = home / FILE_NAME
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
     _from_file(path)
     for name, value in changes.items():
         if name == "preset":
@@ -335,7 +335,7 @@ def written_in(home: Path) -> dict[str, Any]:
 def unset(home: Path, names: Iterable[str]) -> Path:
     """Take settings out of the home's file, so that what is below them holds again; return the file."""
     path = home / FILE_NAME
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
     for name in names:
         text = without_setting(text, name)
     return _replaced(path, text) if text or path.exists() else path
@@ -358,7 +358,7 @@ def defaults() -> dict[str, Setting]:
 
 def _from_file(path: Path) -> dict[str, Setting]:
     try:
-        return _flatten(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        return _flatten(tomllib.loads(path.read_text(encoding="utf-8-sig")), str(path))
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -372,7 +372,10 @@ def _dotenv(path: Path) -> dict[str, str]:
         return {}
     from dotenv import dotenv_values  # only where there is such a file: most commands have none
 
-    return {key: value for key, value in dotenv_values(path).items() if value is not None}
+    try:
+        return {key: value for key, value in dotenv_values(path, encoding="utf-8-sig").items() if value is not None}
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{path} is not UTF-8: {error}; save it as UTF-8") from error
 
 
 def _from_environment(values: Mapping[str, str], origin: str) -> dict[str, Setting]:
@@ -384,14 +387,6 @@ def _from_environment(values: Mapping[str, str], origin: str) -> dict[str, Setti
         elif variable.startswith(ENVIRONMENT_PREFIX) and "." in name:
             found[name] = Setting(_checked(name, from_text(text), f"{origin}: {variable}"), f"{origin}: {variable}")
     return found
-
-
-def from_text(text: str) -> Any:
-    """A value in the environment or on the command line: TOML where it is that, plain text otherwise."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def _flatten(tree: Mapping[str, Any], origin: str) -> dict[str, Setting]:

@@ -73,7 +73,11 @@ class Contents(Viewed):
         """Add one text under a name of the caller's; the same text under the same name is no work."""
         if labels is not None and not labels.meta.keys().isdisjoint((strategies.STRATEGY, strategies.CHUNK_SIZE)):
             strategies.check(self.sides.chunker_of(self.space), labels.meta)
-        blob = Blob(uri=uri, data=text.encode("utf-8"), mime=mime, modified=_now())
+        try:
+            data = text.encode("utf-8")
+        except (AttributeError, UnicodeEncodeError) as error:
+            raise UsageError(f"a text is a str of Unicode, got {type(text).__name__}: {error}; mend {uri!r}") from error
+        blob = Blob(uri=uri, data=data, mime=mime, modified=_now())
         return self.intake.add_blob(blob, collection=collection, labels=labels or Labels())
 
     def add_bytes(
@@ -251,8 +255,15 @@ class Contents(Viewed):
         """The documents that a filter allows."""
         asked = where if isinstance(where, Filter) else parse(where)
         if collection is not None:
-            asked = conjoin(asked, Compare("collection", "=", collection))
+            asked = conjoin(asked, in_collection(collection))
         return self.catalog.records(conjoin(self.scope, asked))
+
+
+def in_collection(name: str) -> Filter:
+    """What only the documents of one collection pass. A blank name is that of none: a variable was not set."""
+    if isinstance(name, str) and not name.strip():
+        raise UsageError(f"a collection needs a name, got {name!r}; leave it out for all of them")
+    return Compare("collection", "=", name)
 
 
 def uris_of(given: str) -> tuple[str, str]:
@@ -264,7 +275,7 @@ def _tags(given: Sequence[str]) -> tuple[str, ...]:
     """A text is a sequence of texts too, but nobody means its letters."""
     if isinstance(given, str):
         raise UsageError(f"tags is a list of texts, got the text {given!r}; write [{given!r}]")
-    if any(not tag.strip() for tag in given):
+    if any(not isinstance(tag, str) or not tag.strip() for tag in given):
         raise UsageError(f"a tag is one word or more, got {list(given)!r}; leave the blank one out")
     return tuple(given)
 

@@ -88,6 +88,8 @@ def copy(
     With `only`, the documents of these ids, in the place of what the other home has of them. Both are held while it
     goes on. `on_copied` is told how many of how many are done.
     """
+    if source.home.resolve() == target.home.resolve():  # it would wait for itself
+        raise UsageError(f"a home cannot be copied into itself, got {str(target.home)!r}; name another folder")
     if waiting == "refuse" and (open_changes := source.catalog.pending()):
         raise UsageError(f"{open_changes} changes of {str(source.home)!r} wait to be indexed; let them be, then copy")
     space = source.catalog.space()

@@ -91,7 +91,10 @@ class Intake:
         """
         if not sources:
             raise UsageError("nothing to add: name at least one file or folder")
-        _check_collection(collection)
+        for source in sources:
+            if not isinstance(source, str | os.PathLike):
+                raise UsageError(f"a source is a path or an address, got {source!r}; of a list, write *sources")
+        _check(collection, labels)
         started = time.perf_counter()
         before = dict(self.catalog.stamps(self.owner, collection))
         scanned: dict[str, Change] = {}
@@ -147,7 +150,7 @@ class Intake:
 
     def add_blob(self, blob: Blob, *, collection: str, labels: Labels, dry_run: bool = False) -> Report:
         """Add one document whose bytes are at hand; the same bytes under the same uri are no work."""
-        _check_collection(collection)
+        _check(collection, labels, uri=blob.uri)
         started = time.perf_counter()
         uri = blob.uri
         change = Change(uri=uri, kind="put", owner=self.owner, collection=collection, labels=labels, payload=blob)
@@ -278,9 +281,14 @@ class Intake:
         return record is not None and is_part(uri, record.meta)
 
 
-def _check_collection(name: str) -> None:
-    if not name.strip():
-        raise UsageError(f"a collection needs a name, got {name!r}; leave it out for 'default'")
+def _check(collection: str, labels: Labels, *, uri: str = "") -> None:
+    for label in (collection, uri, labels.title, labels.folder, *labels.tags):
+        if not isinstance(label, str):
+            raise UsageError(f"names, folders and tags are texts, got {label!r}")
+        if any("\ud800" <= character <= "\udfff" for character in label):  # how Python has bytes that are no UTF-8
+            raise UsageError(f"names, folders and tags are Unicode text, got {label!r}; write it in UTF-8")
+    if not collection.strip():
+        raise UsageError(f"a collection needs a name, got {collection!r}; leave it out for 'default'")
 
 
 def _is_known(change: Change, known: Record | None) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from headwater.errors import BackendError
 from headwater.highlight import Terms
 from headwater.protocols import LanguageModel
+from headwater.scanning import Term
 from headwater.tokens import language
 from headwater.types import Query, Sentence, Support, Verdict
 from headwater.wording import Fence, Prompts, harmless
@@ -75,12 +76,13 @@ def reflect(query: Query, sentences: Sequence[Sentence]) -> Verdict:
 
 def looked_for(query: Query) -> str:
     """A sentence, in the language of the question, with the words of it that were looked for; empty where none were."""
-    terms = Terms.of(query.text)
-    whole = [
-        word
-        for word in terms.words
-        if not any(one.start <= word.start and word.end <= one.end and one[:2] != word[:2] for one in terms.words)
-    ]
+    words = Terms.of(query.text).words
+    whole: list[Term] = []
+    reached = -1  # where the words so far end: one that begins later and ends no later is a part of one of them
+    for word in sorted({word[:2]: word for word in words}.values(), key=lambda word: (word.start, -word.end)):
+        if word.end > reached:
+            whole.append(word)
+            reached = word.end
     shown = list(dict.fromkeys(query.text[word.start : word.end] for word in whole))[:MAX_WORDS_SHOWN]
     lead, between, end = LOOKED_FOR[language(query.text)]
     return f"{lead}{between.join(shown)}{end}" if shown else ""

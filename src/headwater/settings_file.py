@@ -14,6 +14,14 @@ _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def from_text(text: str) -> Any:
+    """A value in the environment or on the command line: TOML where it is that, plain text otherwise."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
 def with_setting(text: str, name: str, value: Any) -> str:
     """The file with `name = value`, in the place where it stands or in a section of its own.
 

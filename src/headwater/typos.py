@@ -20,6 +20,9 @@ Corrections = Mapping[str, str]  # as it was typed -> what was asked for in its 
 
 LEAST_LETTERS: Final = 4  # of three letters nearly every other three are one slip away
 TWO_SLIPS_LETTERS: Final = 8
+# The longest words that are written have 45 letters. What is longer is encoded data or a key that stuck, and the ways
+# that two slips lead to it are as many as the square of its letters, each as long as it.
+MOST_LETTERS: Final = 45
 # With fewer letters a name inside of a question is left alone: another name is always near.
 NAME_LETTERS: Final = 6
 
@@ -55,6 +58,7 @@ def doubtful(text: str, terms: Sequence[Term], *, quoted: Sequence[str] = ()) ->
         word, typed = folded[term.start : term.end], text[term.start : term.end]
         return (
             _WORD.fullmatch(word) is not None
+            and len(word) <= MOST_LETTERS
             and word.isascii()
             and word not in STOP_WORDS
             and word not in exact

@@ -95,6 +95,10 @@ def test_wrong_input_exits_with_two(small_set: Path, tmp_path: Path) -> None:
     assert run(small_set, "--compare", "absent", tmp_path=tmp_path).code == 2
     assert run(small_set, "--gate", "absent>=1", tmp_path=tmp_path).code == 2
     assert run(small_set, small_set, tmp_path=tmp_path).code == 2
+    for option in ("--report", "--rows"):
+        nowhere = run(small_set, option, tmp_path / "none" / "file", tmp_path=tmp_path)
+        assert (nowhere.code, "cannot be written" in nowhere.error) == (2, True)
+    assert not (tmp_path / "work").exists(), "nothing was measured for it"
     (small_set / "qrels" / "test.tsv").unlink()
     bad = run(small_set, tmp_path=tmp_path)
     assert (bad.code, "qrels/test.tsv" in bad.error) == (2, True)

@@ -21,6 +21,7 @@ from headwater.engine import REFUSALS
 from headwater.errors import NotFound, SettingError, UnknownComponent, UsageError
 from headwater.home import CONVERSATIONS_FILE
 from headwater.testing.chat_server import ChatServer
+from headwater.testing.command import headwater as headwater_in_a_process
 from headwater.types import Answer, Restart, Sentence
 
 GOOD = "Parents are entitled to 26 weeks of leave [1]."
@@ -374,6 +375,15 @@ def test_chat_in_the_terminal(home: Path, tmp_path: Path) -> None:
     again = run("chat", "--home", str(home), "--conversation", exported["id"], typed="/open " + exported["id"] + "\n")
     assert "Hello" in again.output
     assert isinstance(CliRunner().invoke(cli, ["chat", "--home", str(home), "--conversation", "x"]).exception, NotFound)
+
+
+def test_a_line_in_another_encoding_does_not_end_the_talk(home: Path) -> None:
+    typed = "育儿假有多长？\n".encode("gb18030") + b"How long is parental leave?\n"
+    for handling in ("strict", "surrogateescape"):  # of a terminal in UTF-8, and of one that says nothing
+        environment = {"PYTHONIOENCODING": f"utf-8:{handling}"}
+        outcome = headwater_in_a_process("chat", "--home", str(home), given=typed, environment=environment)
+        assert outcome.code == 0, outcome.error
+        assert "26 weeks" in outcome.output
 
 
 def test_ask_takes_a_model_a_template_and_reflection(home: Path) -> None:

@@ -55,6 +55,9 @@ def test_what_cannot_be_copied_is_refused(tmp_path: Path, handbook: Path) -> Non
     ):
         assert copy(one, third) == Copied(documents=0, chunks=0, there=0)
         one.add(handbook)
+        (tmp_path / "itself").symlink_to(tmp_path / "one")
+        with open_home(tmp_path / "itself") as itself, pytest.raises(UsageError, match="into itself"):
+            copy(one, itself)
         with pytest.raises(SpaceMismatch, match="same `embed` settings"):
             copy(one, other)
         assert other.catalog.space() is None, "nothing was made"

@@ -214,6 +214,17 @@ def test_wrong_calls_say_so(tmp_path: Path) -> None:
             kb.add(tmp_path, tags="hr")
         with pytest.raises(UsageError, match="at least one file"):
             kb.add()
+        with pytest.raises(UsageError, match=r"write \*sources"):
+            kb.add([tmp_path])  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="names, folders and tags are texts, got None"):
+            kb.add(tmp_path, collection=None)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=r"a tag is one word or more, got \[5\]"):
+            kb.add(tmp_path, tags=[5])  # type: ignore[list-item]
+        for uri, text in (("half \ud83d", "something"), ("whole", "half \ud83d"), ("b", b"bytes")):
+            with pytest.raises(UsageError, match="Unicode"):
+                kb.add_text(text, uri=uri)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="leave it out"):
+            kb.documents(collection="")
         with pytest.raises(UsageError, match="top_m"):
             kb.search("x", options={"top_m": 3})
         with pytest.raises(FilterError, match="a filter is a text"):
@@ -229,3 +240,5 @@ def test_wrong_calls_say_so(tmp_path: Path) -> None:
         headwater.open(tmp_path / "none", create=False)
     with pytest.raises(UsageError, match="current one"):
         headwater.open("")
+    with pytest.raises(UsageError, match="write Config"):
+        headwater.open(tmp_path / "kb", config={"retrieve.top_n": 5})  # type: ignore[arg-type]

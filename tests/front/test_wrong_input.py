@@ -44,6 +44,13 @@ def intact(home: Path) -> bool:
         (("add", "a.md", "--collection", " "), 2, ("a collection needs a name",)),
         (("add", "-", "--collection", ""), 2, ("a collection needs a name",)),
         (("add", "a.md", "--tag", ""), 2, ("a tag is one word or more",)),
+        (("add", "-", "--tag", "caf\udce9"), 2, ("Unicode", "UTF-8")),  # what a shell of another encoding gives
+        (("add", "-", "--collection", "caf\udce9"), 2, ("Unicode", "UTF-8")),
+        (("add", "-", "--folder", "caf\udce9"), 2, ("Unicode", "UTF-8")),
+        (("search", "x", "--collection", ""), 2, ("a collection needs a name", "leave it out")),
+        (("list", "--collection", " "), 2, ("a collection needs a name", "leave it out")),
+        (("chat", "--where", "tag = "), 2, ("tag", "expected")),
+        (("chat", "--llm", "nosuch"), 2, ("nosuch", "extractive")),
         (("search", "x", "--where", "tag = "), 2, ("tag", "expected")),
         (("search", "x", "--where", "tag ~ 3"), 2, ("~",)),
         (("search", "x", "--preset", "turbo"), 2, ("turbo", "balanced")),
@@ -64,6 +71,28 @@ def test_wrong_usage(home: Path, arguments: tuple[str, ...], code: int, words: t
         assert word in outcome.error, outcome.error
     assert "Traceback" not in outcome.error
     assert intact(home)
+
+
+def test_a_document_is_shown_while_other_settings_wait_for_a_reindex(home: Path, handbook: Path) -> None:
+    (home / "headwater.toml").write_text("[chunk]\nsize = 100\n", encoding="utf-8")
+    outcome = headwater("show", str(next(handbook.glob("*.md"))), "--home", str(home))
+    assert outcome.code == 0, outcome.error
+    assert "state completed" in outcome.output
+
+
+def test_a_pack_takes_no_device_away(home: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    outcome = headwater("pack", str(pipe), "--home", str(home))
+    assert outcome.code == 2 and "a pack is a file" in outcome.error
+    assert pipe.is_fifo()
+
+
+def test_a_closed_standard_input_is_said(home: Path) -> None:
+    for arguments in (("add", "-"), ("chat",)):
+        command = [sys.executable, "-m", "headwater", *arguments, "--home", str(home)]
+        done = subprocess.run(command, preexec_fn=lambda: os.close(0), capture_output=True, check=False)
+        assert done.returncode == 2 and b"standard input is closed" in done.stderr, done.stderr
 
 
 def test_no_knowledge_base(tmp_path: Path) -> None:
@@ -97,6 +126,24 @@ def test_wrong_settings_are_named(home: Path, text: str, words: tuple[str, ...])
         assert word in outcome.error, outcome.error
     (home / "headwater.toml").unlink()
     assert intact(home)
+
+
+def test_a_settings_file_of_an_editor_that_marks_it(home: Path) -> None:
+    """Notepad writes a byte order mark in front."""
+    (home / "headwater.toml").write_text("[retrieve]\ntop_n = 1\n", encoding="utf-8-sig")
+    (home / ".env").write_text("HEADWATER_RETRIEVE__MODE=keyword\n", encoding="utf-8-sig")
+    with open_home(home) as kb:
+        assert len(kb.search("leave")) == 1 and kb.search("leave").mode_used == "keyword"
+    assert headwater("config", "set", "retrieve.top_n", "2", "--home", str(home)).code == 0
+    with open_home(home) as kb:
+        assert len(kb.search("leave")) == 2
+
+
+def test_a_file_of_variables_in_another_encoding_is_named(home: Path) -> None:
+    (home / ".env").write_bytes("# 检索\nHEADWATER_RETRIEVE__TOP_N=1\n".encode("gb18030"))
+    outcome = headwater("search", "leave", "--home", str(home))
+    assert outcome.code == 2, outcome
+    assert str(home / ".env") in outcome.error and "UTF-8" in outcome.error
 
 
 def test_another_embedder_is_refused_with_the_remedy(home: Path) -> None:

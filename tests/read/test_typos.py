@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from headwater.retrieve import compose
 from headwater.storage.memory import MemoryTextIndex
 from headwater.types import Document, Options, Query, Results
 
+SOON_SECONDS = 15.0  # it takes less than one; what grows with the square of a question takes minutes
 WARRANTY = "The warranty of the pump lasts 24 months from the day of delivery. It does not cover seals."
 
 
@@ -69,6 +71,14 @@ def test_a_refusal_names_what_was_looked_for(kb: KnowledgeBase) -> None:
     assert answer.refused
     assert "warranty" in answer.text
     assert "warrenty" not in answer.text
+
+
+@pytest.mark.parametrize("text", ["x" * 8_000, "水" * 60_000, " ".join(f"w{number}" for number in range(9_000))])
+def test_a_very_long_question_takes_no_more_than_its_length(kb: KnowledgeBase, text: str) -> None:
+    began = monotonic()
+    assert kb.search(text).query.text == text
+    assert kb.ask(text).refused
+    assert monotonic() - began < SOON_SECONDS
 
 
 def test_a_list_of_all_is_made_of_what_was_meant(kb: KnowledgeBase) -> None:

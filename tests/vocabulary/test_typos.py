@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.tokens import Cutter
-from headwater.typos import corrected, doubtful, may_hold_typos, slips, told, two_slips
+from headwater.typos import MOST_LETTERS, corrected, doubtful, may_hold_typos, slips, told, two_slips
 
 CUTTER = Cutter()
 
@@ -56,6 +56,8 @@ def test_a_letter_in_front_is_no_slip() -> None:
         ("well-knwon don't", ["well", "knwon"]),
         ("保修期 warrenty 多长", ["warrenty"]),
         ("保修期多长 12345", []),
+        ("w" * MOST_LETTERS, ["w" * MOST_LETTERS]),
+        ("w" * (MOST_LETTERS + 1) + " warrenty", ["warrenty"]),  # a key that stuck
     ],
 )
 def test_which_words_may_be_wrong(text: str, words: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The commands that go on with what was said: a conversation in the terminal, and an answer looked at again."""
 
+import io
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
@@ -51,14 +52,22 @@ def chat(
       headwater chat
     """
     from headwater.build import open_home
+    from headwater.filters import parse
 
+    if sys.stdin is None:
+        raise UsageError("standard input is closed, and what is said comes from there; run it in a terminal, or pipe")
+    if isinstance(sys.stdin, io.TextIOWrapper):  # a line in another encoding is asked as well as it can be read
+        sys.stdin.reconfigure(errors="replace")
     with suppress(ImportError):  # line editing and history, where Python has them
         __import__("readline")
     with open_home(home, preset=preset, create=False) as kb:
         talk = _Talk(kb, where=where, collection=collection)
         talk.conversation, talk.llm, talk.documents = conversation, llm, not no_documents
+        parse(where)  # refused at once, not after the first question
+        if llm:
+            kb.writers.named(llm)
         if conversation:
-            kb.conversations.get(conversation)  # refused at once, not after the first question
+            kb.conversations.get(conversation)
         if sys.stdin.isatty():
             click.echo("Ask. /help shows what else there is, /quit leaves.")
         talk.run()

@@ -89,8 +89,8 @@ def config_set(key: str, value: str, home: Path | None, as_json: bool) -> None:
     Example:
       headwater config set retrieve.top_n 5
     """
-    from headwater.config import from_text
     from headwater.places import default_home
+    from headwater.settings_file import from_text
 
     where = home or default_home()
     if quoted := _QUOTED.fullmatch(key):

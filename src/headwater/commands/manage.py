@@ -3,13 +3,16 @@
 import shutil
 import sys
 import time
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
 
 import click
 
 from headwater.commands.flags import Duration, options
+from headwater.errors import SpaceMismatch, UsageError
 
 if TYPE_CHECKING:
     from headwater.build import KnowledgeBase
@@ -95,6 +98,7 @@ def add(
             try:
                 report = kb.add(*named, **given, prune=prune, dry_run=dry_run, on_progress=progress.show)
             except KeyboardInterrupt:
+                progress.clear()
                 click.echo(stopped_line(progress.seen, left=kb.catalog.pending()), err=True)
                 sys.exit(STOPPED_CODE)
             if every is not None and not dry_run:
@@ -103,6 +107,8 @@ def add(
                 for source in named:
                     subscribe(kb, source, every_seconds=every, collection=collection, tags=tags, folder=folder)
         if STANDARD_INPUT in sources:
+            if sys.stdin is None:
+                raise UsageError("standard input is closed; pipe something into it, or name a file")
             piped = kb.add_bytes(sys.stdin.buffer.read(), **given, dry_run=dry_run)
             report = piped if report is None else _joined(report, piped)
         assert report is not None
@@ -155,7 +161,9 @@ def show(document_id: str, home: Path | None, as_json: bool) -> None:
     """
     with _open(home) as kb:
         record, chunks = kb.record(document_id), kb.chunks(document_id)
-        strategy = kb.strategy(document_id) if chunks else ""
+        strategy = ""
+        with suppress(SpaceMismatch):  # `chunk` was changed and nothing reindexed: it is shown, as it is found
+            strategy = kb.strategy(document_id) if chunks else ""
         alike, attachments = kb.alike(document_id), kb.attachments(document_id)
     if as_json:
         from headwater.shapes import checkup_shape, record_shape
@@ -290,6 +298,10 @@ class ProgressLines:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the bar away, for what is said next stands in its place."""
         if self.enabled and self.on_terminal:
             click.echo("\r\033[K", err=True, nl=False)
 
@@ -302,8 +314,18 @@ class ProgressLines:
         self.last, self.pause = now, min(2 * self.pause, PROGRESS_LINE_SECONDS)
         line = progress_line(progress)
         if self.on_terminal:
-            line = f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}"
+            line = f"\r\033[K{_fitted(line, shutil.get_terminal_size().columns - 1)}"
         click.echo(line, err=True, nl=not self.on_terminal)
+
+
+def _fitted(line: str, columns: int) -> str:
+    """As much of a line as stands in so many columns: a bar that wraps leaves its first half behind."""
+    room = columns
+    for place, character in enumerate(line):
+        room -= 2 if east_asian_width(character) in "WF" else 1
+        if room < 0:
+            return line[:place]
+    return line
 
 
 def progress_line(progress: "Progress") -> str:
@@ -312,7 +334,8 @@ def progress_line(progress: "Progress") -> str:
     parsed = f", {progress.prepared} parsed" if progress.prepared else ""
     taken = {part: sum(progress.stage_seconds.get(one, 0.0) for one in of) for part, of in PARTS_OF_WORK.items()}
     times = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in taken.items())
-    now = " ".join(filter(None, (progress.stage, Path(progress.uri).name)))
+    name = "".join(character if character.isprintable() else "?" for character in Path(progress.uri).name)
+    now = " ".join(filter(None, (progress.stage, name)))
     return f"{counts}{parsed}  {now}  ({times})"
 
 

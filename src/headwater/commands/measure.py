@@ -1,6 +1,7 @@
 """The command that measures how good retrieval is."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -72,6 +73,8 @@ def evaluate(
     from headwater.evaluate.dataset import find_sets, read_set
 
     wanted = [reports.parse_gate(text) for text in gates]
+    for file in filter(None, (report, rows)):
+        _refuse_unwritable(file)
     where = home or default_home()
     config = settings.load(where, preset=preset)
     compared = settings.load(where, preset=other) if other else None
@@ -106,6 +109,16 @@ def evaluate(
         click.echo(f"{'kept' if kept else 'missed'}: {text}", err=True)
     if not all(kept for kept, _ in lines):
         sys.exit(1)
+
+
+def _refuse_unwritable(file: Path) -> None:
+    """Before anything is measured: that may take an hour, and what was measured would be lost."""
+    from headwater.errors import UsageError
+
+    if not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+        raise UsageError(
+            f"{str(file)!r} cannot be written; name a file in a folder that is there and may be written to"
+        )
 
 
 def facts_of(measured: Measured) -> dict[str, str]:

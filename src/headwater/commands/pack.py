@@ -137,7 +137,9 @@ def forget(*, document_ids: tuple[str, ...], yes: bool, home: Path | None, as_js
         if not yes and not as_json and sys.stdin.isatty():
             for record in named:
                 click.echo(f"{record.id}  {record.title}  ({record.uri})")
-            click.confirm("Erase them for good?", abort=True)
+            if not click.confirm("Erase them for good?"):
+                click.echo("nothing was erased", err=True)
+                sys.exit(1)
         done = kb.forget(*document_ids)
     if as_json:
         click.echo(to_json(asdict(done)))
