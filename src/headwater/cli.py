@@ -241,9 +241,8 @@ def main() -> None:
         click.echo(f"error: {error}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except _ReaderGone:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # or Python says at its end that it could not print
+        # Or Python says at its end that it could not print.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:  # the edge: a person gets a sentence; HEADWATER_DEBUG=1 gives the trace
         if os.environ.get("HEADWATER_DEBUG"):
