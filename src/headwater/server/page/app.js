@@ -168,7 +168,7 @@ function signIn() {
 function dragging(event) {
   if (![...(event.dataTransfer?.types || [])].includes("Files")) return;
   event.preventDefault();
-  document.body.classList.toggle("dropping", may("write") && event.type !== "dragleave" || event.relatedTarget !== null);
+  document.body.classList.toggle("dropping", may("write") && (event.type !== "dragleave" || event.relatedTarget !== null));
 }
 
 /** Files, wherever one is; an address, in the library. */
