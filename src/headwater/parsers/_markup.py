@@ -14,6 +14,7 @@ from urllib.parse import urljoin
 from headwater.documents import Block, Link, Span
 from headwater.parsers._grid import Grid, grid_of, line_of
 from headwater.parsers._outline import Heading
+from headwater.parsers._raised import POWER_SIGN
 from headwater.parsers._rendered import Rendered
 from headwater.parsers._words import INLINE, NOTE_MARK, is_note_mark, is_power, is_unread, lines_of, one_blank, words_of
 
@@ -139,7 +140,7 @@ class _Writer:
         elif tag == "dd":
             self.close = True
         elif is_power(element) and self.run and self.run[-1][-1:].isalnum():
-            self.add("^")
+            self.add(POWER_SIGN)
         return True
 
     def whole(self, element: Element, tag: str) -> bool:

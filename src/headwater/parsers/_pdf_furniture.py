@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from headwater.parsers._pdf_shapes import Line, Page
+from headwater.parsers._pdf_shapes import Line, Page, is_raised
 
 # Headers and footers stand in these shares of the height.
 _EDGE: Final = 0.12
@@ -19,8 +19,7 @@ _SHARE: Final = 0.3
 _BAND_SHARE: Final = 0.4
 # Points by which the same line differs from page to page.
 _STEP: Final = 4.0
-# A raised mark is smaller than this share of the words beside it, and stands by that share of their size higher.
-_SMALLER: Final = 0.85
+# The mark of a footnote stands by this share of the size of the words beside it higher.
 _HIGHER: Final = 0.1
 # The height of what is set at another angle, which may stand anywhere.
 _ASIDE: Final = 1_000_000
@@ -123,8 +122,7 @@ def _beside(line: Line, page: Page) -> list[Line]:
 def _is_mark(line: Line, page: Page) -> bool:
     """Whether a number is the mark of a footnote: smaller and higher than the words that follow it at once."""
     return any(
-        line.size < _SMALLER * other.size
-        and line.baseline < other.baseline - _HIGHER * other.size
+        is_raised(line.size, line.baseline, other.size, other.baseline, higher=_HIGHER)
         and other.area.top < line.area.middle < other.area.bottom
         and -other.size / 2 < other.area.left - line.area.right < other.size
         for other in page.lines

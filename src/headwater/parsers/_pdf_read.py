@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from headwater.characters import composed
-from headwater.parsers._pdf_shapes import CJK, POWER_SIGN, UPRIGHT, Area, Line, Page, Word, is_raised, make_line
+from headwater.parsers._pdf_shapes import CJK, UPRIGHT, Area, Line, Page, Word, is_raised, make_line
+from headwater.parsers._raised import POWER_SIGN
 
 # Device units per point: PDFium rounds to whole ones.
 _PRECISION: Final = 100

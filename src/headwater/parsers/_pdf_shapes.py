@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
+from headwater.parsers._raised import POWER_SIGN
+
 # Ideographs, kana, their punctuation and full-width forms: scripts that put no blanks between words.
 CJK_RANGES: Final = (
     "\u2e80-\u303f\u3040-\u30ff\u3105-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -197,7 +199,6 @@ _SMALLER: Final = 0.85
 _HIGHER: Final = 0.15
 # What a raised figure opens with.
 _FIGURE: Final = re.compile(r"[-+−–]?\d")
-POWER_SIGN: Final = "^"
 # Words further apart than so many font sizes are cells.
 _CELL_GAP: Final = 2.0
 
@@ -237,9 +238,11 @@ def _between(before: Word, word: Word, *, spread: bool) -> str:
     return POWER_SIGN if raised else ""
 
 
-def is_raised(size: float, baseline: float, size_before: float, baseline_before: float) -> bool:
-    """Whether something is set smaller and higher than what stands before it. Baselines are from the top."""
-    return size < _SMALLER * size_before and baseline < baseline_before - _HIGHER * size_before
+def is_raised(
+    size: float, baseline: float, size_beside: float, baseline_beside: float, *, higher: float = _HIGHER
+) -> bool:
+    """Whether something is set smaller and higher than what stands beside it. Baselines are from the top."""
+    return size < _SMALLER * size_beside and baseline < baseline_beside - higher * size_beside
 
 
 def _is_apart(before: Word, word: Word, *, spread: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from headwater.parsers._raised import POWER_SIGN
 from headwater.parsers._seen import as_seen
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _pieces(element: Element, line_end: str) -> list[str]:
             if inside.tag == "br" or (inside.tag not in INLINE and inside is not element and pieces):
                 pieces.append(line_end if line_end == " " or inside.tag == "br" else "")
             if is_power(inside) and pieces and pieces[-1][-1:].isalnum():
-                pieces.append("^")
+                pieces.append(POWER_SIGN)
             if inside is not element and is_note_mark(inside):
                 pieces.append(NOTE_MARK[0])
             pieces.append(inside.text or "")
